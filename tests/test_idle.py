@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from npulens import ingest
-from npulens.analysis.idle.blame import said, similar_ranks
+from npulens.analysis.idle.blame import blames, said, similar_ranks
 from npulens.analysis.idle.culprit import codes
 from npulens.analysis.idle.host_names import special
 from npulens.analysis.idle.pieces import CODES, idle
@@ -278,6 +278,21 @@ def test_ranks_that_show_a_cause_alike_are_one_group() -> None:
     assert list(similar_ranks({0: 10, 1: 9, 2: 100, 3: 0, 5: 51})) == [(2, 5), (0, 1), (3,)]
     assert list(similar_ranks({})) == []
     assert said((0, 1, 2, 3, 7, 9, 10)) == "0-3, 7, 9-10"
+
+
+@pytest.mark.parametrize(("others", "mine", "first"), [(12, 46, 90), (5, 80, 80)])
+def test_the_longest_gaps_are_shown_first_unless_the_named_code_holds_much_of_the_time(
+    others: int, mine: int, first: int
+) -> None:
+    """Gaps of 90 us, each in another operator, and two in main: 8 % of all of it, or 26 %."""
+    gaps = [*((f"op{number}", 90) for number in range(others)), ("main", mine), ("main", mine)]
+    spans, at = [], 0
+    for number, (op, length) in enumerate(gaps):
+        spans += [span(2 * number, "kernel", "k", at, 100), span(2 * number + 1, "cpu_op", op, at + 99, length + 2)]
+        at += 100 + length
+    spans.append(span(2 * len(gaps), "kernel", "k", at, 100))
+    (found,) = blames(Run(connection({"spans": spans})), "unknown")
+    assert (found.numbers["code"], found.evidence[0].dur_ns) == ("main", first * 1000)
 
 
 def _captures() -> list[Path]:

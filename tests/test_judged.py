@@ -41,9 +41,17 @@ def test_what_is_said_of_a_capture(capture: str) -> None:
     path = place(capture)
     if path is None:
         pytest.skip("the shared captures are not here")
-    held, lines = judged(said(*real_captures.loaded(path)), EVERY[capture], show=True)
+    answers = said(*real_captures.loaded(path))
+    held, lines = judged(answers, EVERY[capture], show=True)
     missed = {fact["id"] for fact, met in zip(EVERY[capture], held, strict=True) if not met}
     assert missed == set(MISSED.get(capture, {})), "\n".join(lines)
+    assert not any(hides_the_longest(found) for one in answers for found in one.check["findings"])
+
+
+def hides_the_longest(found: Json) -> bool:
+    """Whether the longest gap without a reason, which the advice points to, is among no shown moments."""
+    longest = max((moment["dur_ns"] for moment in found["evidence"]), default=0)
+    return found["cause"] == "idle_unexplained" and longest < found["numbers"]["longest_ns"]
 
 
 def test_most_sentences_hold() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from npulens.analysis.discovery import detectors
 from npulens.analysis.say import FAMILIES, on_device, size
 from npulens.analysis.settings import DEFAULT
 from npulens.app.panels import pick_rows
-from npulens.app.text import i18n
+from npulens.app.text import i18n, wording
 from npulens.ingest.messages import catalogue
 from tests.screen.language import drawn, over, prose, too_long, wrong
 
@@ -35,6 +36,30 @@ def texts() -> Iterator[tuple[str, str, str]]:
             for family in FAMILIES:
                 yield f"{detector.name}.{name}.title", *(on_device(each.title, family) for each in (english, chinese))
                 yield f"{detector.name}.{name}.advice", *(on_device(each.advice, family) for each in (english, chinese))
+
+
+def numbers() -> Iterator[tuple[str, Path]]:
+    """The names of all that detectors give as numbers, as their files write them, and where."""
+    for path in (ROOT / "analysis").rglob("*.py"):
+        found: list[ast.AST] = []
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Candidate":
+                found += node.args[2:3]
+            elif isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "dict[str, Value]" and node.value:
+                found.append(node.value)
+        tables = [table for each in found for table in ast.walk(each) if isinstance(table, ast.Dict)]
+        for key in (key for table in tables for key in table.keys):
+            if isinstance(key, ast.Constant):
+                yield str(key.value), path
+
+
+def test_every_number_behind_a_problem_has_a_name_in_both_languages() -> None:
+    every = dict(numbers())
+    assert len(every) > 100
+    words = {key.removesuffix("_zh") for key in every if key.endswith("_zh")}  # bits of sentences
+    shown = {key: path for key, path in every.items() if not key.endswith("_zh") and key not in words}
+    assert {key: path.name for key, path in shown.items()
+            if not i18n.known(f"numbers.{key}") and key not in wording.WORDS} == {}  # fmt: skip
 
 
 def test_between_chinese_characters_stands_no_space(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from streamlit.testing.v1 import AppTest
 
 from npulens import ingest
 from npulens.analysis.causes import CAUSES
+from npulens.analysis.device.conversion import CONVERSIONS
 from npulens.analysis.finding import Change, Evidence, Finding, Words
 from npulens.analysis.problems import shown as look
 from npulens.analysis.serving import role_times
@@ -373,7 +374,9 @@ def test_the_verdict_has_at_most_fourteen_words() -> None:
 
 
 def test_snippets_are_of_causes_and_can_be_read_by_python() -> None:
-    assert set(SNIPPETS) <= set(CAUSES)
+    assert {cause.split(" ")[0] for cause in SNIPPETS} <= set(CAUSES)
+    conversions = {kind for kind, _ in CONVERSIONS} | {"NCHW/NHWC"}
+    assert {cause.split(" ")[1] for cause in SNIPPETS if " " in cause} == conversions
     for cause, snippet in SNIPPETS.items():
         for code in (snippet.before, snippet.after):
             compile(code, cause, "exec")

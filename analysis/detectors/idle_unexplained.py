@@ -30,7 +30,8 @@ import duckdb
 from npulens.analysis import limits as limits_
 from npulens.analysis.capability import explains
 from npulens.analysis.finding import Candidate, Change, Value, Words
-from npulens.analysis.idle.blame import blames
+from npulens.analysis.idle.blame import GAPS, blames, evidence
+from npulens.analysis.idle.pieces import idle
 from npulens.analysis.limits import limit
 from npulens.analysis.run import Run
 
@@ -76,8 +77,10 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     for found in blames(run, "unknown"):
         most = max(found.host[rank].total() for rank in found.ranks)
         longest = max(int((found.host[rank].ends - found.host[rank].starts).max(initial=0)) for rank in found.ranks)
-        numbers: dict[str, Value] = {**found.numbers, "longest_ns": longest, "setting": setting}
+        told = {name: value for name, value in found.numbers.items() if name not in ("code", "code_share")}
+        numbers: dict[str, Value] = {**told, "longest_ns": longest, "setting": setting}
+        shown = evidence(run, run.get(idle), found.pieces[:GAPS])
         yield Candidate(
-            "idle_unexplained", "lacking" if setting else "silent", numbers, found.evidence, Change(), "low",
+            "idle_unexplained", "lacking" if setting else "silent", numbers, shown, Change(), "low",
             ceiling_ns=most, measured_ns=most, replayed=False,
         )  # fmt: skip

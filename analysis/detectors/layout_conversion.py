@@ -59,18 +59,21 @@ class Limits(limits.Limits):
 TEXT = {
     "en": {
         "found": Words(
-            "Rank {ranks}: {conversion} only converts data, {kernel_ns} of each step in {count} kernels"
+            "Rank {ranks}: kernels that only convert data ({conversion}) take {kernel_ns} of each step, {count} of them"
             "[[, most on {shapes}]][[ ({change})]]",
-            "[[The next kernel is {consumer}. ]]Launched by {origin}. {advice}",
+            "[[The next kernel is {consumer}. ]][[Launched by {origin}. ]]{advice}",
         )
     },
     "zh": {
         "found": Words(
-            "rank {ranks}：{conversion} 只做转换，每步 {kernel_ns}，共 {count} 个[[，主要在 {shapes}]][[（{change}）]]",
-            "[[其后的算子是 {consumer}，]]由 {origin} 下发。{advice_zh}",
+            "rank {ranks}：只做转换（{conversion}）的 kernel 每步占 {kernel_ns}，共 {count} 个"
+            "[[，主要在 {shapes}]][[（{change}）]]",
+            "[[其后的算子是 {consumer}。]][[由 {origin} 下发。]]{advice_zh}",
         )
     },
 }
+#: What a conversion is called where the Ascend's word says nothing.
+_ELSEWHERE = {"TransData": "NCHW/NHWC"}
 ADVICE = {
     "TransData": ("Keep the network in one format[[npu: : cast weights once with torch_npu.npu_format_cast, or set "
                   "torch.npu.config.allow_internal_format = False]][[cuda|rocm: : channels_last throughout]].",
@@ -102,10 +105,11 @@ def _candidate(run: Run, every: Kernels, name: str, ranks: str, rows: Ints) -> C
     return Candidate(
         "layout_conversion", "found",
         {
-            "conversion": name, "ranks": ranks, **of_a_step(run, every, rows),
+            "conversion": _ELSEWHERE.get(name, name) if run.get(family) != "npu" else name, "ranks": ranks,
+            **of_a_step(run, every, rows),
             "shapes": spoken(kind.input_shapes) or None, "change": _change(kind),
             "consumer": _next(every, worst) or None,
-            "origin": str(origin(run, int(every.span_id[worst]))) or kind.name[:80],
+            "origin": str(origin(run, int(every.span_id[worst]))) or None,
             "advice": on_device(ADVICE[name][0], run.get(family)),
             "advice_zh": on_device(ADVICE[name][1], run.get(family)),
         },

@@ -9,10 +9,11 @@ from npulens.analysis.device.kernels import kernels
 from npulens.analysis.device.kinds import TYPED, Coded, Kind
 from npulens.analysis.run import Run
 
-#: What operator types, kernel names and the framework's operators call conversions.
+#: What operator types, kernel names and the framework's operators call conversions. MIOpen's batched_transpose brings
+#: images to NHWC and back around its convolutions.
 CONVERSIONS = (
-    ("TransData", re.compile(r"transdata|nchwtonhwc|nhwctonchw|im2col_4d|npu_format_cast", re.I)),
-    ("Transpose", re.compile(r"^transposed?(v2)?$|batched_transpose|_TransposeAiCore_Transpose$", re.I)),
+    ("TransData", re.compile(r"transdata|nchwtonhwc|nhwctonchw|im2col_4d|npu_format_cast|batched_transpose", re.I)),
+    ("Transpose", re.compile(r"^transposed?(v2)?$|_TransposeAiCore_Transpose$", re.I)),
     ("Cast", re.compile(r"^cast(v2)?$|_CastAiCore_Cast$|^(_to_copy|to|type_as|float|half|bfloat16)$", re.I)),
     ("Contiguous", re.compile(r"^(asstrided|identity|contiguous|viewcopy|clone)$", re.I)),
 )  # fmt: skip

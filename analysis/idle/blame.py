@@ -26,8 +26,8 @@ from npulens.analysis.steady import of_run
 ALIKE = 0.5
 #: One gap with this share of all the time happened once.
 ONCE_SHARE = 0.9
-#: Evidence: so many gaps, each with its culprit.
-_GAPS = 10
+#: Evidence: so many gaps, each with its culprit. Those in the named code come first where it has this share of all.
+GAPS, _TELLS = 10, 0.1
 #: Pieces whose code is looked up: the largest.
 _LOOKED_UP = 200
 
@@ -94,7 +94,8 @@ def blame(run: Run, found: Idle, ranks: tuple[int, ...], which: NDArray[np.bool_
     totals = found.totals(_marked(len(found.rank), mine))
     worst = max(totals[rank] for rank in ranks)
     code, per_code, there = _where(run, found, mine[:_LOOKED_UP])
-    shown = np.concatenate((mine[:_LOOKED_UP][there], mine[:_LOOKED_UP][~there]))[:_GAPS]
+    first = there if per_code >= _TELLS else np.zeros(len(there), np.bool_)
+    shown = np.concatenate((mine[:_LOOKED_UP][first], mine[:_LOOKED_UP][~first]))[:GAPS]
     once = happened_once(run, found, ranks, mine)
     numbers: dict[str, Value] = {
         "ranks": said(ranks), "idle_ns": worst if once else worst // run.step_count,

@@ -227,8 +227,7 @@ def _evidence(finding: Finding, html: HtmlText) -> str:
 def _numbers(finding: Finding, html: HtmlText) -> str:
     rows = "".join(
         f'<tr><td>{html.about(name, wording.number_name)}</td><td class="n">{text(number(name, value))}</td></tr>'
-        for name, value in finding.numbers.items()
-        if value is not None
+        for name, value in wording.shown_numbers(finding)
     )
     return f"<details><summary>{html.say('findings.numbers')}</summary><table>{rows}</table></details>"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from npulens.analysis.finding import Finding
+
 
 @dataclass(frozen=True)
 class Snippet:
@@ -13,7 +15,7 @@ class Snippet:
     after: str
 
 
-#: cause -> its snippet. A cause that no line of code can mend has none.
+#: cause -> its snippet; of conversions the kind behind it. A cause that no line of code can mend has none.
 SNIPPETS: dict[str, Snippet] = {
     "host_late": Snippet(
         "for step, batch in enumerate(loader):\n    loss = train_step(batch)\n    log(metrics(model))",
@@ -60,7 +62,25 @@ SNIPPETS: dict[str, Snippet] = {
         "mask = torch.arange(n, device=device)             # int64\nscale = torch.tensor(s, dtype=torch.float64)",
         "mask = torch.arange(n, device=device, dtype=torch.int32)\nscale = torch.tensor(s, dtype=torch.float32)",
     ),
-    "layout_conversion": Snippet(
+    "layout_conversion TransData": Snippet(
+        "model = model.to('npu')\ny = model(batch.to('npu'))",
+        "torch.npu.config.allow_internal_format = False   # before the model is made\n"
+        "model = model.to('npu')\ny = model(batch.to('npu'))",
+    ),
+    "layout_conversion NCHW/NHWC": Snippet(
+        "model = model.to(device)\ny = model(batch.to(device))",
+        "model = model.to(device, memory_format=torch.channels_last)\n"
+        "y = model(batch.to(device, memory_format=torch.channels_last))",
+    ),
+    "layout_conversion Transpose": Snippet(
+        "k = k.transpose(-2, -1).contiguous()\nscores = torch.matmul(q, k)",
+        "scores = torch.matmul(q, k.transpose(-2, -1))   # reads it as it lies",
+    ),
+    "layout_conversion Contiguous": Snippet(
+        "for layer in layers:\n    out.append(layer(x.transpose(1, 2).contiguous()))",
+        "x = x.transpose(1, 2).contiguous()   # once\nfor layer in layers:\n    out.append(layer(x))",
+    ),
+    "layout_conversion Cast": Snippet(
         "x = x.float()\ny = layer(x).to(torch.bfloat16)",
         "with torch.autocast(device, dtype=torch.bfloat16):  # whole blocks\n    y = layer(x)",
     ),
@@ -113,3 +133,9 @@ SNIPPETS: dict[str, Snippet] = {
         "profile(with_stack=False, record_shapes=False, profile_memory=False)",
     ),
 }
+
+
+def snippet(finding: Finding) -> Snippet | None:
+    """What mends it in code."""
+    kind = finding.numbers.get("conversion")
+    return SNIPPETS.get(f"{finding.cause} {kind}" if kind else finding.cause)

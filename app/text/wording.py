@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from npulens.analysis.causes import CAUSES
-from npulens.analysis.finding import STEP, Evidence, Finding
+from npulens.analysis.finding import STEP, Evidence, Finding, Value
 from npulens.analysis.limits import ServingLimits
 from npulens.analysis.say import ONCE, duration, number
 from npulens.analysis.serving.judging import MEASURES
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from npulens.ingest.store.runs import RunInfo
 
 Pair = tuple[str, str]
+#: Numbers behind a problem that only choose the words of a sentence.
+WORDS = ("per", "device", "who", "waiting", "ascend", "cudnn", "mindspeed")
 _MOST_LACKS = 3  # things a quality line names before it says how many more there are
 
 
@@ -54,6 +56,14 @@ def run_name(run: RunInfo, lang: str) -> str:
     when = moment_of(run.origin_ns, lang) or run.loaded_at[:16].replace("T", " ")
     name = run.label or say(lang, "runs.unnamed", {"formats": formats(run, lang) or run.status, "when": when})
     return f"{name} · {run.job}" if run.job and run.job not in name else name
+
+
+def shown_numbers(finding: Finding) -> Iterator[tuple[str, Value]]:
+    """The numbers behind a problem that tell something by themselves; the others only choose words of its sentences."""
+    for name, value in finding.numbers.items():
+        told = value is not None and value not in ("", [])
+        if told and name not in WORDS and not name.endswith("_zh") and f"{name}_zh" not in finding.numbers:
+            yield name, value
 
 
 def number_name(name: str, lang: str) -> str:

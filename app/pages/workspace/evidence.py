@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pandas as pd
 import streamlit as st
 
-from npulens.analysis.finding import Evidence, Finding, Value
+from npulens.analysis.finding import Evidence, Finding
 from npulens.analysis.problems.shown import Source, source, source_of_idle
 from npulens.analysis.say import number
 from npulens.app import context
@@ -20,18 +20,15 @@ from npulens.app.pages.workspace import chosen
 from npulens.app.panels import cells, run_list
 from npulens.app.report.subject import Subject
 from npulens.app.team.who import Act
-from npulens.app.text import i18n, wording
-from npulens.app.text.snippets import SNIPPETS
+from npulens.app.text import wording
+from npulens.app.text.snippets import snippet
 from npulens.ingest.store import notes, runs
 from npulens.ingest.store.notes import Remark
 
 #: Endings of a number's name that are its unit.
-_UNIT = re.compile(r"_(ns|bytes_per_s|bytes|share)$")
 _PLACE = re.compile(r"^(?P<file>.+)\((?P<line>\d{1,9})\): (?P<function>.*)$")
 #: Lines that are shown before and behind the one that a frame names.
 _BEFORE, _BEHIND = 1, 11
-#: Numbers that only choose the words of a sentence.
-_INNER = ("per", "device", "who", "who_zh", "waiting", "way_zh", "ranks_zh")
 
 
 def show(ctx: Context, found: Subject, now: chosen.Problem, moment: Evidence | None, span: int | None) -> None:
@@ -58,16 +55,16 @@ def _do(ctx: Context, finding: Finding) -> None:
     st.text(wording.plain(finding.words[ctx.lang].advice))
     if between := wording.interval(finding, ctx.lang):
         st.text(between)
-    snippet = SNIPPETS.get(finding.cause)
-    if snippet is None:
+    code = snippet(finding)
+    if code is None:
         return
     before, after = st.columns(2, gap="small")
     with before:
         st.caption(ctx.say("workspace.before"))
-        st.code(snippet.before, language="python", wrap_lines=True)
+        st.code(code.before, language="python", wrap_lines=True)
     with after:
         st.caption(ctx.say("workspace.after"))
-        st.code(snippet.after, language="python", wrap_lines=True)
+        st.code(code.after, language="python", wrap_lines=True)
 
 
 def _source(ctx: Context, moment: Evidence | None, span: int | None) -> None:
@@ -122,30 +119,14 @@ def _editor(ctx: Context, held: Source) -> None:
 
 def _numbers(ctx: Context, finding: Finding) -> None:
     rows = [
-        (label(ctx, name), cells.cell(wording.plain(number(name, value))))
-        for name, value in finding.numbers.items()
-        if _told(name, value) and not name.endswith("_zh") and f"{name}_zh" not in finding.numbers  # bits of sentences
+        (wording.number_name(name, ctx.lang), cells.cell(wording.plain(number(name, value))))
+        for name, value in wording.shown_numbers(finding)
     ]
     if not rows:
         return
     st.header(ctx.say("workspace.numbers"), anchor=False)
     heads = [ctx.say("workspace.number"), ctx.say("workspace.value")]
     st.dataframe(pd.DataFrame(rows, columns=heads), hide_index=True, height="content" if len(rows) <= 12 else 400)
-
-
-def _told(name: str, value: Value) -> bool:
-    return name not in _INNER and value is not None and value not in ("", [])
-
-
-def label(ctx: Context, name: str) -> str:
-    """What a number is called: its name without its unit, in words where there are some."""
-    unit = _UNIT.search(name)
-    bare = _UNIT.sub("", name)
-    if not i18n.known(f"workspace.number_{bare}") and i18n.known(f"numbers.{name}"):
-        return ctx.say(f"numbers.{name}")
-    said = wording.text_of(ctx.lang, f"workspace.number_{bare}", bare.replace("_", " "))
-    share: Mapping[str, object] = {"name": said}
-    return ctx.say("workspace.number_share", share) if unit and unit[1] == "share" else said
 
 
 def _remark(ctx: Context, now: chosen.Problem) -> None:

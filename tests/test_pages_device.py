@@ -180,3 +180,6 @@ def test_words_of_directions_and_sizes() -> None:
     assert (launch_chart.folded(0), launch_chart.folded(-999_000)) == (0, -3)
     assert launch_chart.whole(10_000) == "10 µs"
     assert kernel_chart.short("<b>" + "x" * 100).startswith("&lt;b&gt;xx")
+    scope = "Default/network-WithLossCell/_backbone-AlexNet/conv5-Conv2d/Conv2D-op123"
+    assert kernel_chart.short(scope) == "…_backbone-AlexNet/conv5-Conv2d/Conv2D-op123"
+    assert kernel_chart.short("Memcpy DtoH (Device/Host/Pinned) " + "x" * 40).endswith("xx…")

@@ -29,9 +29,12 @@ def line(place: int) -> dict[str, object]:
 
 
 def short(name: str, most: int = _NAME) -> str:
-    """A name that fits, its end cut off, safe for Plotly."""
+    """A name that fits, safe for Plotly: its end cut off, or what a path of scopes begins with (net/layer/MatMul-op1)."""
     told = wording.plain(name)
-    return style.plain(told if len(told) <= most else told[: most - 1] + "…")
+    if len(told) > most:
+        is_path = told.count("/") > 1 and " " not in told
+        told = "…" + told[len(told) - most + 1 :] if is_path else told[: most - 1] + "…"
+    return style.plain(told)
 
 
 def dress(picture: go.Figure, ink: str, height: int, legend: bool = True) -> go.Figure:

@@ -74,11 +74,16 @@ CAUSES: dict[str, tuple[str, str]] = {
     "role_idle": ("no role of a step works", "一步中没有任何角色在工作"),
 }
 
-#: What a gap can hold besides: it waited for work on another stream; nothing recorded says why.
+#: What a gap can hold besides: it waited for work on another stream, or for work that was not recorded; nothing
+#: recorded says why.
 GAP_ONLY: dict[str, tuple[str, str]] = {
     "dependency": (
         "the device waited for work on another of its streams, or for an earlier node of a graph",
         "设备在等自己另一条流上的任务，或图中靠前的节点",
+    ),
+    "backlog": (
+        "launched work waited for the device, which had work from before the recording",
+        "已下发的任务在等设备：它还在执行采集开始之前的任务",
     ),
     "unknown": ("nothing recorded says why", "已采集的数据说明不了原因"),
 }

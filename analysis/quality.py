@@ -22,6 +22,7 @@ from npulens.analysis.capability import BY_NAME, Has, capabilities
 from npulens.analysis.collect import Recipe, recipe
 from npulens.analysis.device.family import on_npu
 from npulens.analysis.finding import Finding
+from npulens.analysis.idle.pieces import idle
 from npulens.analysis.ranks.clock import clock
 from npulens.analysis.run import Run
 from npulens.analysis.say import duration, share
@@ -41,6 +42,8 @@ _LAUNCHED = "('kernel', 'memset', 'memcpy', 'comm_op', 'unknown')"
 WARM_UP = 1.5
 #: An offset between ranks that is known to less than this share of the step can order their waits.
 CLOCK_SHARE = 0.01
+#: Work from before the recording that takes this share of it is said.
+BACKLOG_SHARE = 0.01
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,9 @@ def _aligned(run: Run) -> float:
 def doubts(run: Run) -> tuple[Doubt, ...]:
     """What may mislead, the worst first."""
     found = run.get(facts)
-    return tuple([*_files(found), *_launches(found), *_clocks(run), *_steps(run), *_profiler(run), *_export(run)])
+    return tuple([
+        *_files(found), *_launches(found), *_backlog(run), *_clocks(run), *_steps(run), *_profiler(run), *_export(run)
+    ])  # fmt: skip
 
 
 def _files(found: Facts) -> Iterator[Doubt]:
@@ -163,6 +168,18 @@ def _launches(found: Facts) -> Iterator[Doubt]:
             f"{found.launches:,} 个任务中有 {found.negative:,} 个看起来早于下发就开始，最多早 {by}："
             "主机与设备时钟至少相差这么多，下发时延的误差与此相当",
         ))  # fmt: skip
+
+
+def _backlog(run: Run) -> Iterator[Doubt]:
+    """Where the device still ran what was launched before the recording, which nobody recorded."""
+    for rank, ns in run.get(idle).by_rank("backlog").items():
+        if ns >= BACKLOG_SHARE * run.wall_ns:
+            yield Doubt("backlog", (
+                f"rank {rank}: {duration(ns)} shown as idle went to work from before the recording, which launched "
+                "work waited for: later steps say more",
+                f"rank {rank}：显示为空闲的 {duration(ns)} 其实在执行采集开始之前的任务，已下发的任务在等它，"
+                "请看之后的步",
+            ))  # fmt: skip
 
 
 def _clocks(run: Run) -> Iterator[Doubt]:

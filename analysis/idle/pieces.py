@@ -11,6 +11,8 @@ that ends it was issued by the host at one moment and launched at a later one (a
 * between the two, the queue thread had not come to it: what that thread did says why;
 * after the launch, a wait for another stream is `dependency`. So is a wait for an earlier node of the same graph, which
   nothing launches. What launches usually take is `launch_overhead`, and what is left is `unknown`;
+* a stream runs in order. Its first recorded task may wait long after its launch, on a device that has done next to
+  nothing since the recording began. Then work from before the recording is in its way: `backlog`, not idle at all;
 * in runs of kernels shorter than the fastest launches of the job, what a launch usually costs the
   host is `launch_overhead` too;
 * where the profiler reads the counters of the cache after each kernel, the device waits for that first:
@@ -45,6 +47,9 @@ COUNTS_CACHE = "SELECT rank FROM rank WHERE regexp_matches(settings, '\"_?l2_cac
 #: A device's own pause between two queued tasks is shorter (0.02 to 3 us in the real captures). Reading the counters
 #: took 88 to 97 us in all of them.
 _OWN_PAUSE_NS = 40_000
+#: Work from before the recording is in the way for at least so long, and what was recorded until then is at most this
+#: share of it.
+_BACKLOG_NS, _BACKLOG_SHARE = 1_000_000, 0.01
 #: Tasks so close belong together: a handful of launches.
 _SOON_NS = 200_000
 
@@ -448,7 +453,23 @@ class _Apportioned:
         launching = left & slow
         found.add(launching, "launch_overhead", self._sources(launching))
         rest = left - slow
+        before = rest & self._backlog()
+        found.add(before, "backlog", np.full(len(before.starts), NONE))
+        rest = rest - before
         found.add(rest, "unknown", np.full(len(rest.starts), NONE))
+
+    def _backlog(self) -> Intervals:
+        """Gaps after a launch that end with the first task of its stream, on a device that did nothing before."""
+        gaps, did = self.gaps, self.did
+        first = np.zeros(len(did.starts) + 1, np.bool_)
+        first[np.unique(did.tracks, return_index=True)[1]] = True  # tasks lie by rank and start
+        length = gaps.ends - gaps.launched
+        at = np.flatnonzero(first[gaps.task] & (gaps.task != NONE) & (length >= _BACKLOG_NS))
+        idle_ = np.concatenate((np.zeros(1, np.int64), np.cumsum(gaps.ends - gaps.starts)))
+        heads = np.searchsorted(self.of, self.of[at])  # the first gap of the rank
+        busy = gaps.starts[at] - self.row.begin[self.of[at]] - (idle_[at] - idle_[heads])
+        at = at[busy <= _BACKLOG_SHARE * length[at]]
+        return between(gaps.launched[at], gaps.ends[at])
 
     def _waits(self) -> tuple[Ints, Ints, Ints]:
         """Waits for another stream on the stream of the task that ends a gap, ending within it: from, to, which gap."""

@@ -54,8 +54,8 @@ LEAST_STEPS = 5
 LEAST_SHARE = 0.001
 #: The error of a median is that of a mean times this, for normal noise.
 _OF_MEDIAN = math.sqrt(math.pi / 2)
-#: Idle time that is not the host's: it waits for another stream, for data, for the profiler, or nothing says why.
-_NOT_HOST = ("dependency", "unknown", "dataloader", "profiler_overhead")
+#: Idle time that is not the host's: it waits for other work, for data, for the profiler, or nothing says why.
+_NOT_HOST = ("dependency", "backlog", "unknown", "dataloader", "profiler_overhead")
 
 _TASKS = f"""
     SELECT s.span_id, s.rank, s.ts_ns, s.ts_ns + s.dur_ns AS end_ns, s.name, k.op_type, o.name AS operator,

@@ -1,0 +1,62 @@
+"""A capture may begin while the device still works: what was launched before is in the way, and was not recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from npulens.analysis.engine import check
+from npulens.analysis.idle.pieces import idle
+from npulens.analysis.run import Run
+from npulens.analysis.views import install
+from tests.tablecase import connection
+from tests.test_idle import pieces, span
+
+
+def begun(start: float, *before: dict[str, Any], stream: str = "s1", rank: int = 0) -> list[dict[str, Any]]:
+    """A step in which the host launches a kernel after 200 us, which the device starts much later."""
+    at = {"rank": rank}
+    return [
+        span(1 + 100 * rank, "step_mark", "ProfilerStep#1", 0, 10_000, **at), *before,
+        span(2 + 100 * rank, "runtime", "cudaLaunchKernel", 200, 5, **at),
+        span(3 + 100 * rank, "kernel", "a", start, 10_000 - start, by=2 + 100 * rank, track=stream, **at),
+    ]  # fmt: skip
+
+
+#: A launch takes 20 us, and three times that is slow; the call's own 5 us are the host's.
+def causes(spans: list[dict[str, Any]]) -> list[tuple[str, float, float]]:
+    return [(cause, start, end) for cause, start, end, _ in pieces(spans)]
+
+
+def test_the_first_task_of_a_stream_waits_for_work_from_before() -> None:
+    assert causes(begun(8_000)) == [("host_late", 0, 205), ("launch_overhead", 205, 265), ("backlog", 265, 8_000)]
+
+
+def test_a_little_work_on_another_stream_changes_nothing() -> None:
+    other = [span(4, "runtime", "cudaLaunchKernel", 10, 5), span(5, "kernel", "b", 20, 5, by=4, track="s2")]
+    assert ("backlog", 265, 8_000) in causes(begun(8_000, *other))
+
+
+@pytest.mark.parametrize(("track", "length"), [("s1", 5), ("s2", 140)])
+def test_a_stream_that_was_seen_and_a_device_that_worked_say_nothing_of_before(track: str, length: float) -> None:
+    other = [span(4, "runtime", "cudaLaunchKernel", 10, 5), span(5, "kernel", "b", 20, length, by=4, track=track)]
+    assert ("unknown", 265, 8_000) in causes(begun(8_000, *other))
+
+
+def test_a_short_wait_is_no_work_from_before() -> None:
+    assert causes(begun(1_100))[-1] == ("unknown", 265, 1_100)
+
+
+def test_each_rank_has_a_beginning_of_its_own() -> None:
+    run = Run(connection({"spans": [*begun(8_000), *begun(8_000, stream="s9", rank=1)]}))
+    assert run.get(idle).by_rank("backlog") == {0: 7_735_000, 1: 7_735_000}
+
+
+@pytest.mark.parametrize(("start", "doubts", "outcome"), [(8_000, ["backlog"], "clean"), (1_100, [], "found")])
+def test_it_is_a_doubt_and_no_finding(start: float, doubts: list[str], outcome: str) -> None:
+    con = connection({"spans": begun(start)})
+    install(con)
+    said = check(con, ["idle_unexplained"])
+    assert [one.outcome for one in said.outcomes] == [outcome]
+    assert [doubt.name for doubt in said.quality.doubts if doubt.name == "backlog"] == doubts

@@ -1,8 +1,9 @@
 """Numbers in sentences: the ending of a number's name is its unit.
 
 A part of a sentence in [[double brackets]] is left out where a number in it is not known. One that begins with families
-of devices, [[npu: ...]] or [[cuda|rocm: ...]], is said on those only. Sentences are written for a job with steps. They
-say so where they are about a single step, a recording without steps, or what happened once.
+of devices, [[npu: ...]] or [[cuda|rocm: ...]], is said on those only. A part may hold other parts. Sentences are
+written for a job with steps. They say so where they are about a single step, a recording without steps, or what
+happened once.
 """
 
 from __future__ import annotations
@@ -82,8 +83,7 @@ def filled(words: Words, numbers: Mapping[str, Value]) -> Words:
         if several:
             template = template.replace("Rank {ranks}", "Ranks {ranks}")
         template = per(template, spoken.get("per", STEP))
-        told = _PART.sub(lambda part: _told_part(part, known, spoken.get("device", "")), template)
-        return told.format_map(spoken)
+        return _told(template, known, spoken.get("device", "")).format_map(spoken)
 
     return Words(sentence(words.title), sentence(words.advice))
 
@@ -117,15 +117,22 @@ def per(template: str, what: str) -> str:
 
 #: Families of devices that sentences know.
 FAMILIES = ("npu", "cuda", "rocm", "cpu")
-_PART = re.compile(r"\[\[(?:((?:npu|cuda|rocm|cpu)(?:\|(?:npu|cuda|rocm|cpu))*): ?)?(.*?)\]\]")
+_PART = re.compile(r"\[\[(?:((?:npu|cuda|rocm|cpu)(?:\|(?:npu|cuda|rocm|cpu))*): ?)?((?:(?!\[\[).)*?)\]\]")
 _NAME = re.compile(r"{(\w+)}")
 
 
 def on_device(text: str, device: str) -> str:
     """A text without numbers, as it is said on a family of devices."""
-    return _PART.sub(lambda part: _told_part(part, set(), device), text)
+    return _told(text, set(), device)
 
 
-def _told_part(part: re.Match[str], known: set[str], device: str) -> str:
-    meant = part[1] is None or device in part[1].split("|")
-    return part[2] if meant and known.issuperset(_NAME.findall(part[2])) else ""
+def _told(text: str, known: set[str], device: str) -> str:
+    """A text without brackets; those within others go first."""
+
+    def part(found: re.Match[str]) -> str:
+        meant = found[1] is None or device in found[1].split("|")
+        return found[2] if meant and known.issuperset(_NAME.findall(found[2])) else ""
+
+    while (less := _PART.sub(part, text)) != text:
+        text = less
+    return text

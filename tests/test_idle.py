@@ -274,15 +274,23 @@ def test_the_code_is_the_users_own_frame() -> None:
     ]  # fmt: skip
 
 
+def test_between_two_launches_there_is_no_code_to_name() -> None:
+    spans = [span(1, "runtime", "hipLaunchKernel", 0, 5), span(2, "runtime", "hipExtModuleLaunchKernel", 100, 5),
+             span(3, "runtime", "hipGetDevicePropertiesR0600", 200, 5),
+             span(4, "kernel", "k", 10, 5, by=1)]  # fmt: skip
+    found = codes(Run(connection({"spans": spans})), 0, np.array([50_000, 150_000]))
+    assert list(map(str, found)) == ["", "hipExtModuleLaunchKernel -> hipGetDevicePropertiesR0600"]
+
+
 def test_ranks_that_show_a_cause_alike_are_one_group() -> None:
     assert list(similar_ranks({0: 10, 1: 9, 2: 100, 3: 0, 5: 51})) == [(2, 5), (0, 1), (3,)]
     assert list(similar_ranks({})) == []
     assert said((0, 1, 2, 3, 7, 9, 10)) == "0-3, 7, 9-10"
 
 
-@pytest.mark.parametrize(("others", "mine", "first"), [(12, 46, 90), (5, 80, 80)])
-def test_the_longest_gaps_are_shown_first_unless_the_named_code_holds_much_of_the_time(
-    others: int, mine: int, first: int
+@pytest.mark.parametrize(("others", "mine", "code", "first"), [(12, 46, None, 90), (5, 80, "main", 80)])
+def test_code_that_holds_much_of_the_time_is_named_and_shown_first(
+    others: int, mine: int, code: str | None, first: int
 ) -> None:
     """Gaps of 90 us, each in another operator, and two in main: 8 % of all of it, or 26 %."""
     gaps = [*((f"op{number}", 90) for number in range(others)), ("main", mine), ("main", mine)]
@@ -292,7 +300,7 @@ def test_the_longest_gaps_are_shown_first_unless_the_named_code_holds_much_of_th
         at += 100 + length
     spans.append(span(2 * len(gaps), "kernel", "k", at, 100))
     (found,) = blames(Run(connection({"spans": spans})), "unknown")
-    assert (found.numbers["code"], found.evidence[0].dur_ns) == ("main", first * 1000)
+    assert (found.numbers["code"], found.evidence[0].dur_ns) == (code, first * 1000)
 
 
 def _captures() -> list[Path]:

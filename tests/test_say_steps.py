@@ -82,3 +82,16 @@ def test_what_is_said_of_a_run_without_steps_is_of_the_recorded_time() -> None:
                 *(wording.gives_back(one, lang, found.stepped) for one in found.findings)]  # fmt: skip
         assert [text for text in said if wrong.search(text) and "not recorded" not in text] == []
         assert len(said) > 10
+
+
+@pytest.mark.parametrize(
+    "code, device, said",
+    [
+        ("f", "npu", "Idle. Move f, or put it on the device. Bind the process."),
+        ("f", "cpu", "Idle. Move f. Bind the process."),
+        (None, "npu", "Idle. Bind the process."),
+    ],
+)
+def test_a_part_of_a_sentence_may_hold_another(code: str | None, device: str, said: str) -> None:
+    text = "Idle. [[Move {code}[[npu: , or put it on the device]]. ]]Bind the process."
+    assert filled(Words(text, ""), {"code": code, "device": device}).title == said

@@ -14,7 +14,7 @@ lead. Then the device waits for it, and everybody who waits for this device in a
 Take the named code out of the step's way. Compute masks, metrics and logs less often or on the device, and replace
 Python loops over tensors. Bind the process to cores of its NUMA node (torch_npu: CPU_AFFINITY_CONF=1), or use the task
 queue's second level (TASK_QUEUE_ENABLE=2). Capture the step as a graph (torch.compile, torchair, NPUGraph; CUDA
-graphs).
+graphs). Code that torch.compile made launches kernel by kernel, unless its mode is 'reduce-overhead'.
 
 ## Limits of the method
 Needs launch arrows. Which of several busy threads held the launch up is decided by what moved last. Host time that a
@@ -27,6 +27,7 @@ judges a whole gap by one nanosecond; here it is apportioned.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -39,27 +40,45 @@ from npulens.analysis.run import Run
 
 NEEDS = ("kernels", "launches")
 
+#: Marks of what torch.compile made, while it runs.
+_COMPILED = re.compile(r"Torch-Compiled Region|\bCompiledFxGraph\b|\bCompiledFunction\b")
+
 TEXT = {
     "en": {
         "found": Words(
-            "Rank {ranks}: the host is late, the device idles {idle_ns} of each step ({idle_share}), "
-            "{code_share} of that in {code}",
-            "Take {code} out of the step's way: do it less often[[npu|cuda|rocm: , on the device,]] or in another "
-            "thread. For dispatch that is slow everywhere: bind the process to cores of its own[[npu:  "
+            "Rank {ranks}: the host is late, the device idles {idle_ns} of each step ({idle_share})"
+            "[[, {code_share} of that in {code}]]",
+            "[[Take {code} out of the step's way: do it less often[[npu|cuda|rocm: , on the device,]] or in another "
+            "thread. ]]For dispatch that is slow everywhere: bind the process to cores of its own[[npu:  "
             "(CPU_AFFINITY_CONF=1), set TASK_QUEUE_ENABLE=2]][[cuda|rocm:  (numactl)]]. Or capture the step as a graph"
             "[[npu:  (torch.compile with torchair)]][[cuda: : CUDA graphs, torch.compile(mode='reduce-overhead')]]"
             "[[rocm: : HIP graphs, torch.compile(mode='reduce-overhead')]][[cpu:  (torch.compile)]].",
-        )
+        ),
+        "compiled": Words(
+            "Rank {ranks}: the host is late, the device idles {idle_ns} of each step ({idle_share}), "
+            "{code_share} of that in {code}",
+            "What torch.compile made there launches its kernels one by one. Let it record them as a graph"
+            "[[npu:  (torchair, NPUGraph)]][[cuda|rocm: : torch.compile(mode='reduce-overhead')]]. Breaks of the graph "
+            "and shapes that change prevent that. For dispatch that is slow everywhere: bind the process to cores of "
+            "its own[[npu:  (CPU_AFFINITY_CONF=1)]][[cuda|rocm:  (numactl)]].",
+        ),
     },
     "zh": {
         "found": Words(
-            "rank {ranks}：主机下发太晚，设备每步空闲 {idle_ns}（{idle_share}），其中 {code_share} 在 {code}",
-            "让 {code} 不再阻塞训练步：降低频率[[npu|cuda|rocm: 、放到设备上]]或移到另一线程。若下发处处都慢："
+            "rank {ranks}：主机下发太晚，设备每步空闲 {idle_ns}（{idle_share}）[[，其中 {code_share} 在 {code}]]",
+            "[[让 {code} 不再阻塞训练步：降低频率[[npu|cuda|rocm: 、放到设备上]]或移到另一线程。]]若下发处处都慢："
             "绑核[[npu: （CPU_AFFINITY_CONF=1）、"
             "设 TASK_QUEUE_ENABLE=2]][[cuda|rocm: （numactl）]]，或整图下发[[npu: （torch.compile + torchair）]]"
             "[[cuda: （CUDA graphs、torch.compile(mode='reduce-overhead')）]]"
             "[[rocm: （HIP graphs、torch.compile(mode='reduce-overhead')）]][[cpu: （torch.compile）]]。",
-        )
+        ),
+        "compiled": Words(
+            "rank {ranks}：主机下发太晚，设备每步空闲 {idle_ns}（{idle_share}），其中 {code_share} 在 {code}",
+            "torch.compile 生成的代码在此逐个下发算子，请让它录制成图"
+            "[[npu: （torchair、NPUGraph）]][[cuda|rocm: （torch.compile(mode='reduce-overhead')）]]；"
+            "图中断和变化的形状会妨碍录制。若下发处处都慢：绑核"
+            "[[npu: （CPU_AFFINITY_CONF=1）]][[cuda|rocm: （numactl）]]。",
+        ),
     },
 }
 
@@ -72,6 +91,7 @@ class Limits(limits_.Limits):
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate for each group of ranks whose hosts are late alike."""
     for found in blames(run, "host_late"):
+        text = "compiled" if _COMPILED.search(str(found.numbers["code"])) else "found"
         yield Candidate(
-            "host_late", "found", found.numbers, found.evidence, found.change, measured_ns=found.measured_ns
+            "host_late", text, found.numbers, found.evidence, found.change, measured_ns=found.measured_ns
         )  # fmt: skip

@@ -59,7 +59,7 @@ TEXT = {
     "en": {
         "found": Words(
             "Rank {ranks}: {kernels} kernels of each step, {kernel_ns} each, are shorter than their launches "
-            "({launch_ns}). The device idles {idle_ns} ({idle_share}) between them, {code_share} of that in {code}",
+            "({launch_ns}). The device idles {idle_ns} ({idle_share}) between them[[, {code_share} of that in {code}]]",
             "Launch them together: foreach or fused operators[[npu:  (NpuFusedAdamW, torch_npu.npu_*)]], torch.compile"
             "[[npu:  (torchair)]][[cuda|rocm:  (mode='reduce-overhead')]], or a captured graph[[npu:  (NPUGraph)]]"
             "[[cuda:  (CUDA graphs)]][[rocm:  (HIP graphs)]]. [[npu: TASK_QUEUE_ENABLE=2 makes each launch cheaper. ]]"
@@ -75,7 +75,7 @@ TEXT = {
     "zh": {
         "found": Words(
             "rank {ranks}：每步有 {kernels} 个算子（平均 {kernel_ns}）比下发开销（{launch_ns}）还短，"
-            "其间设备空闲 {idle_ns}（{idle_share}），其中 {code_share} 在 {code}",
+            "其间设备空闲 {idle_ns}（{idle_share}）[[，其中 {code_share} 在 {code}]]",
             "合并下发：foreach 或融合算子[[npu: （NpuFusedAdamW、torch_npu.npu_*）]]、torch.compile[[npu: "
             "（torchair）]]"
             "[[cuda|rocm: （mode='reduce-overhead'）]]、图捕获[[npu: （NPUGraph）]][[cuda: （CUDA graphs）]]"

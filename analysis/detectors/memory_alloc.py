@@ -47,8 +47,8 @@ TEXT = {
     "en": {
         "found": Words(
             "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) while its memory is allocated or "
-            "freed. {calls} calls in a step[[, {retries} of them right after a free]]. {code_share} of the time "
-            "in {code}",
+            "freed. {calls} calls in a step[[, {retries} of them right after a free]][[. {code_share} of the time "
+            "in {code}]]",
             "Let the allocator grow its segments (expandable_segments:True in the environment variable"
             "[[npu:  PYTORCH_NPU_ALLOC_CONF]][[cuda:  PYTORCH_CUDA_ALLOC_CONF]][[rocm:  PYTORCH_HIP_ALLOC_CONF]] "
             "of the allocator). Remove empty_cache() from the step and keep shapes the same.[[ Allocations right after "
@@ -57,8 +57,8 @@ TEXT = {
         ),
         "uncached": Words(
             "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) while its memory is allocated or "
-            "freed. {calls} calls in a step for {kernels} kernels: nothing keeps freed memory for the next tensor. "
-            "{code_share} of the time in {code}",
+            "freed. {calls} calls in a step for {kernels} kernels: nothing keeps freed memory for the next tensor"
+            "[[. {code_share} of the time in {code}]]",
             "Use the caching allocator: nearly every tensor is asked of the driver and given back to it. Unset "
             "[[npu: PYTORCH_NO_NPU_MEMORY_CACHING]][[cuda|rocm: PYTORCH_NO_CUDA_MEMORY_CACHING]], and give an "
             "allocator of your own a pool.",
@@ -67,7 +67,7 @@ TEXT = {
     "zh": {
         "found": Words(
             "rank {ranks}：申请或释放设备内存时设备每步空闲 {idle_ns}（{idle_share}）；每步 {calls} 次调用"
-            "[[，其中 {retries} 次紧跟释放之后]]，{code_share} 的时间在 {code}",
+            "[[，其中 {retries} 次紧跟释放之后]][[，{code_share} 的时间在 {code}]]",
             "让分配器使用可扩展段（在分配器的环境变量[[npu:  PYTORCH_NPU_ALLOC_CONF]][[cuda:  PYTORCH_CUDA_ALLOC_CONF]]"
             "[[rocm:  PYTORCH_HIP_ALLOC_CONF]] 中设 expandable_segments:True），训练步内不要调用 empty_cache()，"
             "保持形状不变。"
@@ -75,7 +75,7 @@ TEXT = {
         ),
         "uncached": Words(
             "rank {ranks}：申请或释放设备内存时设备每步空闲 {idle_ns}（{idle_share}）；每步 {calls} 次调用，"
-            "{kernels} 个算子：释放的内存没有留给后续张量复用，{code_share} 的时间在 {code}",
+            "{kernels} 个算子：释放的内存没有留给后续张量复用[[，{code_share} 的时间在 {code}]]",
             "请使用缓存分配器：目前几乎每个张量都直接向驱动申请并归还。取消环境变量"
             "[[npu:  PYTORCH_NO_NPU_MEMORY_CACHING]][[cuda|rocm:  PYTORCH_NO_CUDA_MEMORY_CACHING]]，"
             "自定义分配器请加内存池。",

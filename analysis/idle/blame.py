@@ -26,8 +26,10 @@ from npulens.analysis.steady import of_run
 ALIKE = 0.5
 #: One gap with this share of all the time happened once.
 ONCE_SHARE = 0.9
-#: Evidence: so many gaps, each with its culprit. Those in the named code come first where it has this share of all.
-GAPS, _TELLS = 10, 0.1
+#: Evidence: so many gaps, each with its culprit.
+GAPS = 10
+#: Code with a smaller share of the time is not named: nothing stands out.
+_TELLS = 0.1
 #: Pieces whose code is looked up: the largest.
 _LOOKED_UP = 200
 
@@ -94,14 +96,15 @@ def blame(run: Run, found: Idle, ranks: tuple[int, ...], which: NDArray[np.bool_
     totals = found.totals(_marked(len(found.rank), mine))
     worst = max(totals[rank] for rank in ranks)
     code, per_code, there = _where(run, found, mine[:_LOOKED_UP])
-    first = there if per_code >= _TELLS else np.zeros(len(there), np.bool_)
+    tells = bool(code) and per_code >= _TELLS
+    first = there if tells else np.zeros(len(there), np.bool_)
     shown = np.concatenate((mine[:_LOOKED_UP][first], mine[:_LOOKED_UP][~first]))[:GAPS]
     once = happened_once(run, found, ranks, mine)
     numbers: dict[str, Value] = {
         "ranks": said(ranks), "idle_ns": worst if once else worst // run.step_count,
         "idle_share": worst / run.wall_ns if once else of_run(run, worst),
-        "gaps": len(np.unique(combined(found.rank[mine], found.gap_start[mine]))), "code": code or "?",
-        "code_share": per_code, **({"per": ONCE} if once else {}),
+        "gaps": len(np.unique(combined(found.rank[mine], found.gap_start[mine]))), "code": code if tells else None,
+        "code_share": per_code if tells else None, **({"per": ONCE} if once else {}),
     }  # fmt: skip
     return Blame(ranks, mine, windows(found, ranks, mine), numbers, evidence(run, found, shown), worst)
 

@@ -1,8 +1,9 @@
 """Which code a moment of the host belongs to: the line of the user's own program, and the operator.
 
 From the Python frames that were recorded as spans, or from the call stacks of operators. The innermost frame of the
-user's own code is the answer. A frame that spans the step (`main`, `train`) says nothing and is passed over. Where only
-such frames are the user's, it is the outermost function of the package that they call (a pipeline's `preprocess`).
+user's own code is the answer. A frame or an annotation that spans the step (`main`, `model_inference`) says nothing and
+is passed over. Where only such frames are the user's, it is the outermost function of the package that they call (a
+pipeline's `preprocess`).
 Frames of the framework, of the standard library and of generated files come last or never: nobody can edit those. The
 thread of the backward pass has no frames of its own, so that the main thread's answer there.
 """
@@ -39,7 +40,7 @@ _STANDARD = re.compile(
     + r")(?:\.py\(|/)"
 )
 _FRAME = re.compile(r"^.+\(\d+\): .+$")
-#: A frame that holds this share of the step, or of all operators' stacks, is the program itself.
+#: A frame or annotation that holds this share of the step, or of all operators' stacks, is the program itself.
 SPANS = 0.9
 
 OWN, PACKAGE, FRAMEWORK, GENERATED = "own", "package", "framework", "generated"
@@ -102,7 +103,7 @@ def _codes(
     return [
         code_of(
             [(*names[span], stacks.get(span)) for span, ns in chain
-             if names[span][0] != "python" or ns < SPANS * limit],
+             if names[span][0] not in ("python", "annotation") or ns < SPANS * limit],
             wide,
         )
         for chain, limit in zip(chains, _most(run, rank, moments), strict=True)
@@ -156,6 +157,10 @@ def _stacks(run: Run) -> _Stacks:
 ENOUGH = 10
 
 
+#: Between two launches, or at an end of the capture, there is no code to name.
+_SAYS_NOTHING = re.compile(r"^\.\.\.$|^\S*launch\w*$", re.IGNORECASE)
+
+
 def _between(run: Run, moments: Mapping[int, Ints]) -> dict[int, list[Code]]:
     """Where nothing was open: the operators before and after."""
     there = run.get(hosts)
@@ -173,8 +178,8 @@ def _between(run: Run, moments: Mapping[int, Ints]) -> dict[int, list[Code]]:
     found = {}
     for rank, mine in pairs.items():
         own = there.spans(rank).ids
-        said = [" -> ".join("..." if at == NONE else known[int(own[at])] for at in pair) for pair in mine]
-        found[rank] = [Code(None, None if text == "... -> ..." else text) for text in said]
+        said = [["..." if at == NONE else known[int(own[at])] for at in pair] for pair in mine]
+        found[rank] = [Code(None, None if all(map(_SAYS_NOTHING.search, pair)) else " -> ".join(pair)) for pair in said]
     return found
 
 

@@ -1,0 +1,40 @@
+"""What late host work is named after, and what is advised: no line of the program as a whole, or of compiled code."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from npulens.analysis.engine import check
+from npulens.analysis.idle.culprit import codes
+from npulens.analysis.run import Run
+from tests.tablecase import connection
+from tests.test_idle import STEP, span
+
+
+@pytest.mark.parametrize(
+    ("begin", "length", "named"),
+    [(0, 1000, "aten::mm -> aten::add"), (10, 890, "model"), (5, 900, "aten::mm -> aten::add")],
+)
+def test_an_annotation_around_the_whole_step_names_nothing(begin: float, length: float, named: str) -> None:
+    """Between two operators: the annotation that both lie in, or the operators themselves."""
+    spans = [
+        STEP, span(2, "annotation", "model", begin, length), span(3, "cpu_op", "aten::mm", 100, 50),
+        span(4, "cpu_op", "aten::add", 600, 50),
+    ]  # fmt: skip
+    assert [str(code) for code in codes(Run(connection({"spans": spans})), 0, np.array([300_000]))] == [named]
+
+
+@pytest.mark.parametrize(
+    ("operator", "advised"),
+    [("Torch-Compiled Region: 0/0", "one by one"), ("CompiledFunction", "one by one"), ("aten::mm", "Take aten::mm")],
+)
+def test_compiled_code_is_to_be_recorded_as_a_graph(operator: str, advised: str) -> None:
+    spans = [
+        STEP, span(2, "runtime", "cudaLaunchKernel", 0, 5), span(3, "kernel", "a", 10, 90, by=2),
+        span(4, "cpu_op", operator, 90, 515), span(5, "runtime", "cudaLaunchKernel", 600, 5),
+        span(6, "kernel", "a", 610, 390, by=5),
+    ]  # fmt: skip
+    (found,) = check(connection({"spans": spans}), ["host_late"]).findings
+    assert operator in found.words["en"].title and advised in found.words["en"].advice
+    assert ("逐个下发" in found.words["zh"].advice) == (advised == "one by one")

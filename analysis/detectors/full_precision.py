@@ -44,7 +44,7 @@ import numpy as np
 
 from npulens.analysis import limits as limits_
 from npulens.analysis.by_rank import by_rank
-from npulens.analysis.device.abilities import UNNAMED, Device, device
+from npulens.analysis.device.abilities import UNNAMED, Device, device, title
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import Kernels, kernels
 from npulens.analysis.device.kinds import TYPED, Bools, Kind
@@ -142,7 +142,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         if faster is not None:
             yield _candidate(run, every, ranks, mine[rows], here, faster)
         elif int(every.dur[mine[rows]].sum()) >= least * len(ranks):
-            name = here.name if here else UNNAMED
+            name = title(run, ranks[0])
             chinese = "未知设备" if name == UNNAMED else name
             raise NotMeasured(
                 f"fp32 matrix kernels run; no faster precision of {name} is known",

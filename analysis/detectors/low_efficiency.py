@@ -47,7 +47,7 @@ from npulens.analysis.detectors.full_precision import claimed
 from npulens.analysis.detectors.idle_cores import shares
 from npulens.analysis.detectors.pipe_stall import MOVING, bound, most_of_a_rank, stalled
 from npulens.analysis.detectors.unfused import fused
-from npulens.analysis.device.abilities import UNNAMED
+from npulens.analysis.device.abilities import UNNAMED, title
 from npulens.analysis.device.family import family
 from npulens.analysis.device.frequency import clocked
 from npulens.analysis.device.kernels import NO_HOST, Floats, Kernels, evidence, kernels, of_a_step
@@ -219,8 +219,7 @@ def _measured(run: Run, judged: Bools) -> None:
             "profiler_level=Level1" if of == "npu" else "record_shapes=True",
         )  # fmt: skip
     if ns["unknown"] >= (1 - COVERED) * ns["all"]:
-        there = {own.device.values[at] for at in np.unique(own.device.code).tolist()}
-        names = sorted(name for name in there if name) or [UNNAMED]
+        names = sorted({title(run, rank) for rank in run.ranks})
         chinese = "、".join("未知设备" if name == UNNAMED else name for name in names)
         raise NotMeasured(
             f"the peaks of {', '.join(names)} are not all known", f"{chinese} 的峰值不全",

@@ -130,6 +130,15 @@ def device(run: Run, rank: int) -> Device | None:
     return run.get(devices).get(rank)
 
 
+def title(run: Run, rank: int) -> str:
+    """What the rank's device is called: as the facts do, else as the capture does, which may name one nobody knows."""
+    found = device(run, rank)
+    if found is not None:
+        return found.name
+    rows: list[tuple[str | None]] = run.con.execute("SELECT device_name FROM rank WHERE rank = ?", [rank]).fetchall()
+    return next((name for (name,) in rows if name), UNNAMED)
+
+
 def devices(run: Run) -> dict[int, Device]:
     """Every rank's device that anything is known of."""
     seen = _seen(run)

@@ -14,13 +14,14 @@ from tests.test_idle import STEP, span
 
 @pytest.mark.parametrize(
     ("begin", "length", "named"),
-    [(0, 1000, "aten::mm -> aten::add"), (10, 890, "model"), (5, 900, "aten::mm -> aten::add")],
+    [(0, 1000, "aten::mm -> aten::add"), (10, 890, "model"), (5, 900, "aten::mm -> aten::add"), (5, 990, "model")],
 )
 def test_an_annotation_around_the_whole_step_names_nothing(begin: float, length: float, named: str) -> None:
-    """Between two operators: the annotation that both lie in, or the operators themselves."""
+    """Between two of many operators: the annotation that they lie in, or they. Around few the annotation says more."""
+    count = 4 if length == 990 else 10
     spans = [
         STEP, span(2, "annotation", "model", begin, length), span(3, "cpu_op", "aten::mm", 100, 50),
-        span(4, "cpu_op", "aten::add", 600, 50),
+        *(span(4 + number, "cpu_op", "aten::add", 600 + 10 * number, 5) for number in range(count - 1)),
     ]  # fmt: skip
     assert [str(code) for code in codes(Run(connection({"spans": spans})), 0, np.array([300_000]))] == [named]
 

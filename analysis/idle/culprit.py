@@ -99,11 +99,11 @@ def _codes(
     stacks: Mapping[int, str],
 ) -> list[Code]:  # fmt: skip
     """The code of each chain of open spans; empty where nothing says any."""
-    wide = _Wide(run, rank)
+    wide, marks = _Wide(run, rank), _Marks(run, rank)
     return [
         code_of(
             [(*names[span], stacks.get(span)) for span, ns in chain
-             if names[span][0] not in ("python", "annotation") or ns < SPANS * limit],
+             if ns < SPANS * limit or not (names[span][0] == "python" or marks(span, names[span][0]))],
             wide,
         )
         for chain, limit in zip(chains, _most(run, rank, moments), strict=True)
@@ -117,6 +117,19 @@ def _most(run: Run, rank: int, moments: Ints) -> list[float]:
         at = np.searchsorted([step.ts_ns for step in steps], moments, side="right") - 1
         return [float(steps[max(0, int(place))].dur_ns) for place in at]
     return [float(window[1] - window[0]) if window else float("inf")] * len(moments)
+
+
+class _Marks:
+    """Whether an annotation holds many operators. One around nothing else is the only name that a sleep has."""
+
+    def __init__(self, run: Run, rank: int) -> None:
+        self.run, self.rank = run, rank
+        self.known: dict[int, bool] = {}
+
+    def __call__(self, span: int, kind: str) -> bool:
+        if kind == "annotation" and span not in self.known:
+            self.known[span] = self.run.get(hosts).spans(self.rank).operators_in(span) >= ENOUGH
+        return self.known.get(span, False)
 
 
 class _Wide:

@@ -63,6 +63,15 @@ class HostSpans:
     def _rising(self) -> bool:
         return bool((np.diff(self.ids) > 0).all())
 
+    def operators_in(self, span_id: int) -> int:
+        """How many operators of its thread's track begin within a span."""
+        at = self.at(span_id)
+        if at == NONE:
+            return 0
+        where = self._slices[int(self.tracks[at])]
+        end = where.start + int(np.searchsorted(self.starts[where], self.ends[at]))
+        return int((self.kinds[at + 1 : end] == OPERATOR).sum())
+
     def innermost(self, track: int, at: Ints) -> Ints:
         """Per moment the index of the innermost span of a track that holds it, or NONE."""
         where = self._slices.get(track)

@@ -148,6 +148,20 @@ def test_a_job_with_another_device_has_none_of_the_cpus_work(event: Event, heade
     assert works(loaded) == [] and loaded.draft.covers["kernel"].absent is not None
 
 
+@pytest.mark.parametrize(
+    ("length", "name", "found"),
+    [(60, "aten::mkldnn_convolution", ["aten::conv2d", "aten::mm"]), (40, "aten::mkldnn_convolution", []),
+     (60, "aten::_convolution", [])],
+)  # fmt: skip
+def test_a_release_that_lists_no_devices_needs_operators_of_a_cpu(
+    length: float, name: str, found: list[str], made: Maker
+) -> None:
+    """Of 100 us, 60 or 40 are in a library that only CPUs have."""
+    events = [x("cpu_op", "aten::conv2d", 0, 70), x("cpu_op", name, 5, length), x("cpu_op", "aten::mm", 90, 10)]
+    assert works(made(events, {})) == found
+    assert works(made([*events, x("cpu_op", "aten::cudnn_convolution", 80, 1)], {}, "cuda.json")) == []
+
+
 def test_a_fast_product_is_one_of_a_cpu(made: Maker) -> None:
     """137 GFLOP in a second; shapes that are none say nothing."""
     fast: Event = {"Input Dims": [[4096, 4096], [4096, 4096]]}

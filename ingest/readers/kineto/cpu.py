@@ -2,6 +2,7 @@
 
 The profiler records no device there, and operators run where they are called. An operator that no other encloses is a
 task, as a kernel is of a GPU; it is its own launch. Gloo runs collectives on threads of its own: those are tasks too.
+Old releases list no devices, not even none. There the operators of oneDNN and its like have to say that it was a CPU.
 """
 
 from __future__ import annotations
@@ -26,6 +27,13 @@ _ELSEWHERE = (
     "(?i)(^|[^a-z])_?(cuda|cudnn|cublas|nccl|hip|rocm|miopen|npu|hccl|lccl|mtia|xpu|mps|hpu|xla|tpu|musa|mlu)"
     "($|[^a-z])|pin_memory|record_stream"
 )
+
+#: Operators of a library that computes on CPUs alone. A file that does not even list devices needs them: of most of
+#: its time.
+_OF_A_CPU = "(?i)(^|[^a-z])_?(mkldnn|onednn|mkl|nnpack|xnnpack|qnnpack)($|[^a-z])"
+_PROOF = f"""SELECT coalesce(sum(e.dur) FILTER (WHERE regexp_matches(n.name, {literal(_OF_A_CPU)}))
+    >= 0.5 * (max(e.ts + e.dur) - min(e.ts)), false)::INT
+    FROM span_raw e JOIN host_name n USING (shape) WHERE n.cat IN ('cpu_op', 'operator')"""
 
 #: What computes: an operator with a namespace, but for marks of autograd, torch.distributed and the profiler. Also what
 #: the compiler made of a graph.
@@ -148,18 +156,24 @@ def tasks(draft: Draft, header: Mapping[str, Any], spans: Spans | None) -> int:
 
     Returns the number of its rows: 0 of any other job.
     """
-    if header.get("deviceProperties") != []:
+    listed = header.get("deviceProperties")
+    if listed not in ([], None):
         return 0
     if spans is not None:
         spans.whole(draft)
     draft.make(_NAMED)
-    if any(count(draft, of) for of in (_FOREIGN, _FOREIGN_MEMORY, _TOO_FAST)):
+    if any(count(draft, of) for of in (_FOREIGN, _FOREIGN_MEMORY, _TOO_FAST)) or listed is None and not _proved(draft):
         return 0
     made = draft.keep("cpu_task", _TASKS.format(launches=comm_facts.facts().launches("name")))
     mine = "SELECT row, ts, shape, lane FROM cpu_task"
     draft.show("device_raw", f"(FROM {draft.raw['device_raw']} UNION ALL BY NAME {mine})")
     draft.show("lane_raw", _LANES.format(lane_raw=draft.raw["lane_raw"]))
     return made
+
+
+def _proved(draft: Draft) -> bool:
+    """Whether operators that only CPUs run fill most of a file that lists no devices at all, as old releases do."""
+    return count(draft, _PROOF) > 0
 
 
 def link(draft: Draft) -> None:

@@ -300,7 +300,7 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
         words = {lang: Words(said.title, f"{said.advice} {_LATER_GAPS[lang]}") for lang, said in words.items()}
     return Finding(
         detector.name, candidate.cause, severity(share), words,
-        saving, most, share, candidate.confidence, numbers, candidate.evidence, candidate.change,
+        saving, most, share, candidate.confidence, numbers, candidate.evidence, candidate.change, text=candidate.text,
     )  # fmt: skip
 
 

@@ -179,6 +179,7 @@ class Finding:
     measure: str = STEP
     gains: tuple[Gain, ...] = ()
     edit: Edit | None = None
+    text: str = ""  # which of the detector's sentences say it
 
     def with_saving(self, saving_ns: int) -> Finding:
         """The same with less to save: the rest is told by others."""

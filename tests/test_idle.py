@@ -274,6 +274,25 @@ def test_the_code_is_the_users_own_frame() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("steps", "gaps", "scattered"), [(1, 30, True), (1, 5, False), (20, 1, False), (20, 30, True)])
+def test_many_gaps_in_a_step_are_no_single_call(steps: int, gaps: int, scattered: bool) -> None:
+    """Gaps of about 15 us between the launches of forward: of thirty in a step each has 3 % of the time, one all."""
+    spans, number, forward = [], 0, 50 * (gaps + 1)
+    for step in range(steps):
+        at = 2 * step * forward
+        spans += [span(10_000 + step, "step_mark", f"ProfilerStep#{step}", at, 2 * forward),
+                  span(20_000 + step, "python", "model.py(8): forward", at + 1, forward)]  # fmt: skip
+        for place in range(gaps + 1):
+            spans += [
+                span(number, "runtime", "cudaLaunchKernel", at + 2, 4),
+                span(number + 1, "kernel", "k", at + 8, 30 if place < gaps else forward + 35, by=number),
+                span(number + 2, "cpu_op", "aten::mm", at + 20, 25),
+            ]
+            number, at = number + 3, at + 50
+    (found,) = blames(Run(connection({"spans": spans, "rank": {0: {"backend": "cuda"}}})), "host_late")
+    assert (found.numbers["code"], found.scattered) == ("model.py(8): forward", scattered)
+
+
 def test_between_two_launches_there_is_no_code_to_name() -> None:
     spans = [span(1, "runtime", "hipLaunchKernel", 0, 5), span(2, "runtime", "hipExtModuleLaunchKernel", 100, 5),
              span(3, "runtime", "hipGetDevicePropertiesR0600", 200, 5),

@@ -37,6 +37,8 @@ OWN = {
 NOT_ON_A_CPU = re.compile(r"\bECC\b|often, on the device|decode on the device|host_sys|放到设备上|在设备上解码")
 #: What CUDA's own words are allowed on ROCm: PyTorch calls ROCm CUDA.
 SHARED = {("cuda", "rocm"): re.compile(r"DALI|numactl|tensor cores?")}
+#: PyTorch reads it on ROCm as well.
+ALSO_ROCM = "PYTORCH_NO_CUDA_MEMORY_CACHING"
 #: Only judged where AI cores are: their sentences are never said elsewhere.
 ASCEND_ONLY = {"aicpu", "frequency_drop", "pipe_stall"}
 #: Said of HCCL's tasks or of a variable of CANN that an Ascend capture holds, and of nothing else.
@@ -48,6 +50,8 @@ ASCEND_SENTENCES = {
 
 def foreign(text: str, device: str) -> list[str]:
     found = []
+    if device == "rocm":
+        text = text.replace(ALSO_ROCM, "")
     for of, pattern in OWN.items():
         if of != device:
             allowed = SHARED.get((of, device))

@@ -18,9 +18,11 @@ from streamlit.testing.v1 import AppTest
 from npulens import ingest
 from npulens.analysis.causes import CAUSES
 from npulens.analysis.device.conversion import CONVERSIONS
+from npulens.analysis.discovery import detectors
 from npulens.analysis.finding import Change, Evidence, Finding, Words
 from npulens.analysis.problems import shown as look
 from npulens.analysis.serving import role_times
+from npulens.analysis.settings import DEFAULT
 from npulens.analysis.split import Row
 from npulens.app import context, run_check
 from npulens.app.pages.workspace import problems
@@ -375,8 +377,10 @@ def test_the_verdict_has_at_most_fourteen_words() -> None:
 
 def test_snippets_are_of_causes_and_can_be_read_by_python() -> None:
     assert {cause.split(" ")[0] for cause in SNIPPETS} <= set(CAUSES)
-    conversions = {kind for kind, _ in CONVERSIONS} | {"NCHW/NHWC"}
-    assert {cause.split(" ")[1] for cause in SNIPPETS if " " in cause} == conversions
+    kinds = {cause: {key.split(" ")[1] for key in SNIPPETS if key.startswith(f"{cause} ")} for cause in CAUSES}
+    assert kinds["layout_conversion"] == {kind for kind, _ in CONVERSIONS} | {"NCHW/NHWC"}
+    texts = {detector.name: set(detector.text["en"]) for detector in detectors(DEFAULT)}
+    assert all(told <= texts[cause] for cause, told in kinds.items() if told and cause != "layout_conversion")
     for cause, snippet in SNIPPETS.items():
         for code in (snippet.before, snippet.after):
             compile(code, cause, "exec")

@@ -17,6 +17,8 @@ queue's second level (TASK_QUEUE_ENABLE=2). Capture the step as a graph (torch.c
 graphs). Code that torch.compile made launches kernel by kernel, unless its mode is 'reduce-overhead'.
 
 ## Limits of the method
+Code is named where it has at least a tenth of the time. Where its time lies in many gaps, none of which has a tenth of
+it in a step, launching is slow all along, and no single call is to be taken away.
 Needs launch arrows. Which of several busy threads held the launch up is decided by what moved last. Host time that a
 lead hid makes no gap and is not counted. A fix elsewhere that speeds the device up can uncover it.
 
@@ -54,6 +56,15 @@ TEXT = {
             "[[npu:  (torch.compile with torchair)]][[cuda: : CUDA graphs, torch.compile(mode='reduce-overhead')]]"
             "[[rocm: : HIP graphs, torch.compile(mode='reduce-overhead')]][[cpu:  (torch.compile)]].",
         ),
+        "scattered": Words(
+            "Rank {ranks}: the host is late, the device idles {idle_ns} of each step ({idle_share}), "
+            "{code_share} of that in {code}",
+            "No single call there holds the device up: launching is slow all along. Capture the step as a graph"
+            "[[npu:  (torch.compile with torchair)]][[cuda: : CUDA graphs, torch.compile(mode='reduce-overhead')]]"
+            "[[rocm: : HIP graphs, torch.compile(mode='reduce-overhead')]][[cpu:  (torch.compile)]], or launch larger "
+            "pieces of work. Bind the process to cores of its own[[npu:  (CPU_AFFINITY_CONF=1), set "
+            "TASK_QUEUE_ENABLE=2]][[cuda|rocm:  (numactl)]].",
+        ),
         "compiled": Words(
             "Rank {ranks}: the host is late, the device idles {idle_ns} of each step ({idle_share}), "
             "{code_share} of that in {code}",
@@ -71,6 +82,14 @@ TEXT = {
             "设 TASK_QUEUE_ENABLE=2]][[cuda|rocm: （numactl）]]，或整图下发[[npu: （torch.compile + torchair）]]"
             "[[cuda: （CUDA graphs、torch.compile(mode='reduce-overhead')）]]"
             "[[rocm: （HIP graphs、torch.compile(mode='reduce-overhead')）]][[cpu: （torch.compile）]]。",
+        ),
+        "scattered": Words(
+            "rank {ranks}：主机下发太晚，设备每步空闲 {idle_ns}（{idle_share}），其中 {code_share} 在 {code}",
+            "其中没有哪一次调用单独拖住设备，而是下发普遍偏慢。请整图下发[[npu: （torch.compile + torchair）]]"
+            "[[cuda: （CUDA graphs、torch.compile(mode='reduce-overhead')）]]"
+            "[[rocm: （HIP graphs、torch.compile(mode='reduce-overhead')）]][[cpu: （torch.compile）]]，"
+            "或增大每次下发的工作量。绑核[[npu: （CPU_AFFINITY_CONF=1）、设 TASK_QUEUE_ENABLE=2]]"
+            "[[cuda|rocm: （numactl）]]也有帮助。",
         ),
         "compiled": Words(
             "rank {ranks}：主机下发太晚，设备每步空闲 {idle_ns}（{idle_share}），其中 {code_share} 在 {code}",
@@ -91,7 +110,8 @@ class Limits(limits_.Limits):
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate for each group of ranks whose hosts are late alike."""
     for found in blames(run, "host_late"):
-        text = "compiled" if _COMPILED.search(str(found.numbers["code"])) else "found"
+        compiled = _COMPILED.search(str(found.numbers["code"]))
+        text = "compiled" if compiled else "scattered" if found.scattered else "found"
         yield Candidate(
             "host_late", text, found.numbers, found.evidence, found.change, measured_ns=found.measured_ns
         )  # fmt: skip

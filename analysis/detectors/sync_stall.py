@@ -49,9 +49,9 @@ NEEDS = ("kernels", "launches")
 TEXT = {
     "en": {
         "found": Words(
-            "Rank {ranks}: {calls} synchronising calls in each step drain the device, which then idles {idle_ns} "
+            "Rank {ranks}: synchronising calls ({calls} in each step) drain the device, which then idles {idle_ns} "
             "({idle_share})[[; {code_share} of that in {code}]]",
-            "Do not read device values[[ in {code}]]. Keep them on the device, or read them every so many steps, "
+            "Leave out what synchronises[[ ({code})]]. Keep values on the device, or read them every so many steps, "
             "or copy with non_blocking=True and look one step later."
             "[[npu:  Check that ASCEND_LAUNCH_BLOCKING is not set.]]"
             "[[cuda:  Check that CUDA_LAUNCH_BLOCKING is not set.]]"
@@ -62,7 +62,7 @@ TEXT = {
         "found": Words(
             "rank {ranks}：每步 {calls} 次同步调用排空队列，"
             "设备随后空闲 {idle_ns}（{idle_share}）[[，其中 {code_share} 在 {code}]]",
-            "不要[[在 {code} 里]]读取设备上的值：留在设备上、隔若干步再读，或用 non_blocking=True 拷贝后下一步再看。"
+            "去掉引起同步的操作[[（{code}）]]：把值留在设备上、隔若干步再读，或用 non_blocking=True 拷贝后下一步再看。"
             "[[npu: 确认没有设置 ASCEND_LAUNCH_BLOCKING。]][[cuda: 确认没有设置 CUDA_LAUNCH_BLOCKING。]]"
             "[[rocm: 确认没有设置 HIP_LAUNCH_BLOCKING。]]",
         )

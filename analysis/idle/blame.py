@@ -30,6 +30,8 @@ ONCE_SHARE = 0.9
 GAPS = 10
 #: Code with a smaller share of the time is not named: nothing stands out.
 _TELLS = 0.1
+#: Where no gap in the code has this share of its time in a step, no single call holds the device up.
+_ONE_CALL = 0.1
 #: Pieces whose code is looked up: the largest.
 _LOOKED_UP = 200
 
@@ -44,6 +46,7 @@ class Blame:
     numbers: dict[str, Value]
     evidence: tuple[Evidence, ...]
     measured_ns: int  # idle because of it, of the rank that idles most, in the whole run
+    scattered: bool = False  # over many gaps of the named code
 
     @property
     def change(self) -> Change:
@@ -100,13 +103,17 @@ def blame(run: Run, found: Idle, ranks: tuple[int, ...], which: NDArray[np.bool_
     first = there if tells else np.zeros(len(there), np.bool_)
     shown = np.concatenate((mine[:_LOOKED_UP][first], mine[:_LOOKED_UP][~first]))[:GAPS]
     once = happened_once(run, found, ranks, mine)
+    longest = int(length[mine[:_LOOKED_UP][there]].max(initial=0))
+    whole = int(length[mine].sum())  # of which the code has, about, its share of what was looked up
+    scattered = tells and longest * run.step_count * len(ranks) < _ONE_CALL * per_code * whole
     numbers: dict[str, Value] = {
         "ranks": said(ranks), "idle_ns": worst if once else worst // run.step_count,
         "idle_share": worst / run.wall_ns if once else of_run(run, worst),
         "gaps": len(np.unique(combined(found.rank[mine], found.gap_start[mine]))), "code": code if tells else None,
         "code_share": per_code if tells else None, **({"per": ONCE} if once else {}),
     }  # fmt: skip
-    return Blame(ranks, mine, windows(found, ranks, mine), numbers, evidence(run, found, shown), worst)
+    shows = evidence(run, found, shown)
+    return Blame(ranks, mine, windows(found, ranks, mine), numbers, shows, worst, scattered)
 
 
 def _marked(count: int, at: Ints) -> NDArray[np.bool_]:

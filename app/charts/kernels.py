@@ -29,7 +29,7 @@ def line(place: int) -> dict[str, object]:
 
 
 def short(name: str, most: int = _NAME) -> str:
-    """A name that fits, safe for Plotly: its end cut off, or what a path of scopes begins with (net/layer/MatMul-op1)."""
+    """A name that fits, safe for Plotly: without its end, or its beginning where it is a path (net/a/MatMul-op1)."""
     told = wording.plain(name)
     if len(told) > most:
         is_path = told.count("/") > 1 and " " not in told

@@ -15,12 +15,22 @@ class Snippet:
     after: str
 
 
-#: cause -> its snippet; of conversions the kind behind it. A cause that no line of code can mend has none.
+#: cause -> its snippet; behind it the kind of conversion, or which sentences of its detector the snippet goes with.
+#: A cause that no line of code can mend has none.
 SNIPPETS: dict[str, Snippet] = {
     "host_late": Snippet(
         "for step, batch in enumerate(loader):\n    loss = train_step(batch)\n    log(metrics(model))",
         "for step, batch in enumerate(loader):\n    loss = train_step(batch)\n"
         "    if step % 100 == 0:\n        log(metrics(model))",
+    ),
+    "host_late scattered": Snippet(
+        "for batch in loader:\n    loss = train_step(batch)",
+        "train_step = torch.compile(train_step, mode='reduce-overhead')   # torchair on Ascend\n"
+        "for batch in loader:\n    loss = train_step(batch)",
+    ),
+    "host_late compiled": Snippet(
+        "model = torch.compile(model)",
+        "model = torch.compile(model, mode='reduce-overhead')   # records a graph",
     ),
     "sync_stall": Snippet(
         "total += loss.item()\nif grad.isnan().any():\n    grad.zero_()",
@@ -137,5 +147,5 @@ SNIPPETS: dict[str, Snippet] = {
 
 def snippet(finding: Finding) -> Snippet | None:
     """What mends it in code."""
-    kind = finding.numbers.get("conversion")
-    return SNIPPETS.get(f"{finding.cause} {kind}" if kind else finding.cause)
+    kind = finding.numbers.get("conversion", finding.text)
+    return SNIPPETS.get(f"{finding.cause} {kind}", SNIPPETS.get(finding.cause))

@@ -4,8 +4,9 @@
 Gaps of the device during what a process does once (analysis/idle/first_use.py). One is a runtime call that takes at
 least 20 times its like in the first run of an operator. Another is the first run of an operator that launches kernels
 (or its first launch by the task queue's thread). It must take at least 20 times the later ones. The third is a stretch
-in which the host records nothing before something new. The last is the recording of a graph (CUDA, HIP or ACL). The
-first three count only in runs without steps, or in the first recorded step of a job that has just begun. The steps of a
+in which the host records nothing before something new. The fourth is a convolution that waits for events, as it only
+does while its library tries algorithms for a new shape. The last is the recording of a graph (CUDA, HIP or ACL). The
+first four count only in runs without steps, or in the first recorded step of a job that has just begun. The steps of a
 serving engine do not tell its age. There only a call in the first recorded step counts.
 
 ## Why it costs
@@ -99,7 +100,7 @@ TEXT = {
 }
 
 #: Which sentences say which sign of first use.
-SAYS = {"found": ("call", "operator"), "unseen": ("unseen",), "graph": ("graph",)}
+SAYS = {"found": ("call", "operator", "trial"), "unseen": ("unseen",), "graph": ("graph",)}
 
 
 @dataclass(frozen=True)

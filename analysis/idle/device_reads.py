@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npulens.analysis.finding import Change, together
+from npulens.analysis.idle.first_use import trials
 from npulens.analysis.idle.host_names import special
 from npulens.analysis.idle.host_spans import NONE, OPERATOR, HostSpans, hosts
 from npulens.analysis.idle.issue import COLLECTIVE, COPY, KERNEL, MEMSET, Tasks, tasks
@@ -73,6 +74,7 @@ def reads(run: Run) -> Reads:
         threads = run.get(hosts).threads[rank]
         mine = np.flatnonzero(spans.of("sync_stall") & np.isin(spans.tracks, threads.tracks(threads.issuing)))
         mine = mine[np.argsort(spans.ends[mine], kind="stable")]
+        mine = mine[trials(run, rank).within(spans.starts[mine], spans.ends[mine]) == 0]  # these read no values
         kept = mine[_midway(run, rank, did, spans.starts[mine], spans.ends[mine])]
         if len(kept):
             calls[rank], ends[rank] = spans.ids[kept], spans.ends[kept]

@@ -1,7 +1,7 @@
 """What a process does once: the first use of an operator or a library, and the recording of a graph.
 
 A library loads its kernels, picks algorithms and builds its context when it is first used. That takes milliseconds to
-seconds and does not come back. There are four signs of it. All but the last count within the first recorded step, if
+seconds and does not come back. There are five signs of it. All but the last count within the first recorded step, if
 the job had just begun. Where no steps were marked they count anywhere. A serving engine's steps do not tell whether it
 had: of them only `call` counts, in the first. The signs:
 
@@ -11,6 +11,8 @@ had: of them only `call` counts, in the first. The signs:
 * `operator`: the first run of an operator that launches kernels takes at least 20 times the later ones;
 * `unseen`: the host records nothing, in any thread, until an operator or a kernel runs for the first time. No stretch a
   twentieth as long comes before something that has run already;
+* `trial`: a convolution waits for events, which only happens while cuDNN or MIOpen tries algorithms for a new shape. At
+  least as many runs of it that follow the last trial do not;
 * `graph`: a graph is recorded, from the begin of the capture to the end of instantiating it. The whole operator around
   that counts where its runs without recording take less than a twentieth.
 
@@ -19,6 +21,7 @@ What has a name of its own (compiling, waiting for the device, garbage, the prof
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -50,7 +53,7 @@ NAMED = ("gc", "compile", "profiler_overhead", "sync_stall", "dataloader")
 
 #: Kinds of host spans that show work; an annotation or a step's mark says nothing of what is done within.
 WORKING = ("cpu_op", "python", "runtime", "enqueue", "dequeue", "gc")
-WAYS = ("graph", "call", "operator", "unseen")
+WAYS = ("graph", "call", "operator", "unseen", "trial")
 
 _CALLS = f"""
     WITH long AS MATERIALIZED (
@@ -82,6 +85,13 @@ _OPERATORS = f"""
 _FIRST_OPERATORS = """
     SELECT rank, name, arg_min(span_id, ts_ns) AS first_id, count(*) AS n FROM span WHERE kind = 'cpu_op' GROUP BY ALL
 """
+#: Waits for events, and the operators that nothing but a trial of algorithms lets wait.
+_EVENT_WAITS = f"""
+    SELECT span_id FROM span WHERE kind = 'runtime' AND name IN (
+        SELECT name FROM {NAMES} WHERE kind = 'runtime' AND regexp_matches(name, '^(?:cuda|hip)EventSynchronize$'))
+"""
+_CONVOLUTION = re.compile(r"^aten::\w*conv")
+_RUNS = "SELECT span_id, ts_ns, ts_ns + dur_ns FROM span WHERE kind = 'cpu_op' AND rank = ? AND name = ? ORDER BY ts_ns"
 _FIRST_TASKS = "SELECT arg_min(span_id, ts_ns) FROM span WHERE kind IN ('kernel', 'memset') GROUP BY rank, name"
 
 
@@ -130,6 +140,15 @@ def first_use(run: Run) -> dict[int, FirstUse]:
     return of_rank
 
 
+def trials(run: Run, rank: int) -> Intervals:
+    """When a rank's libraries tried algorithms."""
+    found = run.get(first_use).get(rank)
+    if found is None:
+        return EMPTY
+    mine = found.ways == "trial"
+    return Intervals.union_of(found.starts[mine], found.ends[mine])
+
+
 def perhaps_ns(run: Run) -> int:
     """Of the rank with most: time that looks like a first use, where nothing says that it is one."""
     most = 0
@@ -143,9 +162,9 @@ def perhaps_ns(run: Run) -> int:
 
 
 def _signs(run: Run) -> tuple[tuple[int, _Found], ...]:
-    """Every stretch that shows one of the four signs, where it counts."""
+    """Every stretch that shows one of the five signs, where it counts."""
     fresh = _Fresh(run)
-    found = (*_long(run, fresh), *_recorded(run), *_unseen(run, fresh))
+    found = (*_long(run, fresh), *_recorded(run), *_unseen(run, fresh), *_tried(run))
     return tuple((rank, one) for rank, one in found if one.way == "graph" or _early(run, rank, one))
 
 
@@ -169,7 +188,7 @@ def _owned(run: Run, rank: int, one: _Found) -> Intervals:
     known = run.get(special).get(rank)
     if known is None:
         return EMPTY
-    mine = np.isin(known.causes, NAMED)
+    mine = np.isin(known.causes, [cause for cause in NAMED if cause != "sync_stall" or one.way != "trial"])
     if one.track is not None:
         of_track = run.get(hosts).threads[rank].of_track
         tracks = [track for track, thread in of_track.items() if thread == of_track.get(one.track)]
@@ -298,6 +317,22 @@ def _slower(run: Run, operators: list[int]) -> dict[int, tuple[int, int, int]]:
     if not operators:
         return {}
     return {span: (begin, end, span) for span, begin, end in run.con.execute(sql, [operators, operators]).fetchall()}
+
+
+def _tried(run: Run) -> list[tuple[int, _Found]]:
+    """Convolutions in which algorithms are tried."""
+    waits = [span for (span,) in run.con.execute(_EVENT_WAITS).fetchall()]
+    tried: dict[tuple[int, str], set[int]] = {}
+    for _, operator, rank, name in _above(run, waits):
+        if rank in run.steps and _CONVOLUTION.match(name):
+            tried.setdefault((rank, name), set()).add(operator)
+    found: list[tuple[int, _Found]] = []
+    for (rank, name), spans in sorted(tried.items()):
+        every = run.con.execute(_RUNS, [rank, name]).fetchall()
+        last = max(place for place, (span, _, _) in enumerate(every) if span in spans)
+        if len(every) - 1 - last >= len(spans):
+            found += [(rank, _Found(begin, end, span, "trial")) for span, begin, end in every if span in spans]
+    return found
 
 
 def _unseen(run: Run, fresh: _Fresh) -> list[tuple[int, _Found]]:

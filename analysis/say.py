@@ -73,6 +73,9 @@ def _digits(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 99.95 else f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
 
 
+_SINGLE = re.compile(r"\bin 1 kernels\b")
+
+
 def filled(words: Words, numbers: Mapping[str, Value]) -> Words:
     """The sentences with their numbers, in the language of the device (`device`) and of the time (`per`)."""
     spoken = {name: number(name, value) for name, value in numbers.items()}
@@ -83,7 +86,7 @@ def filled(words: Words, numbers: Mapping[str, Value]) -> Words:
         if several:
             template = template.replace("Rank {ranks}", "Ranks {ranks}")
         template = per(template, spoken.get("per", STEP))
-        return _told(template, known, spoken.get("device", "")).format_map(spoken)
+        return _SINGLE.sub("in 1 kernel", _told(template, known, spoken.get("device", "")).format_map(spoken))
 
     return Words(sentence(words.title), sentence(words.advice))
 

@@ -66,16 +66,16 @@ TEXT = {
         "found": Words(
             "Rank {ranks}: {count} copies {way} are not hidden, {exposed_ns} of each step, from {origin}",
             "Pin the memory (pin_memory=True) and copy with non_blocking=True on a stream of its own while the device "
-            "computes; merge small copies. {blocking} of them block the host or are pageable; the largest moves "
-            "{largest_bytes} at {bandwidth_bytes_per_s}[[ (the link: {link_bytes_per_s})]].",
+            "computes; merge small copies. {blocking} of them block the host or are pageable[[; the largest moves "
+            "{largest_bytes} at {bandwidth_bytes_per_s}[[ (the link: {link_bytes_per_s})]]]].",
         )
     },
     "zh": {
         "found": Words(
             "rank {ranks}：{way_zh}的 {count} 次拷贝没有被掩盖，每步 {exposed_ns}，来自 {origin_zh}",
             "请使用锁页内存（pin_memory=True）与 non_blocking=True，在独立的流上与计算并行拷贝，并合并小拷贝。"
-            "其中 {blocking} 次阻塞主机或来自非锁页内存；最大一次为 {largest_bytes}，速率 {bandwidth_bytes_per_s}"
-            "[[（链路 {link_bytes_per_s}）]]。",
+            "其中 {blocking} 次阻塞主机或来自非锁页内存"
+            "[[；最大一次为 {largest_bytes}，速率 {bandwidth_bytes_per_s}[[（链路 {link_bytes_per_s}）]]]]。",
         )
     },
 }

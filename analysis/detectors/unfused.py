@@ -150,7 +150,8 @@ def _candidate(run: Run, every: Kernels, operator: str, ranks: tuple[int, ...], 
         },
         tuple(
             Evidence(int(every.rank[begin]), int(every.ts[begin]),
-                     int(every.ts[end] + every.dur[end] - every.ts[begin]), int(every.span_id[begin]), operator)
+                     int(every.ts[end] + every.dur[end] - every.ts[begin]), int(every.span_id[begin]),
+                     f"{every.kinds[every.kind[begin]].type} ... {every.kinds[every.kind[end]].type}")
             for begin, end in ends
         ),
         Change(host=_launches(run, every.span_id[later]), tasks=every.span_id[rows], task_ns=cut,

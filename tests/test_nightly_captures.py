@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from npulens.app.nightly.written import night_text
 from npulens.ingest.store import history
 from tests.nights.lab import Lab, keys
 from tests.nights.world import simulated
+from tests.screen.language import HAN
 
 WATCH = '[[watch]]\nname = "llama"\npath = "captures"\nsettle = 0.0\n'
 
@@ -45,6 +47,10 @@ def test_a_watched_folder_brings_what_is_new_and_names_what_is_broken(
     night = lab.night("2026-03-02")
     assert second.exit_code == 2 and sorted(keys(night)) == ["lost_capture", "lost_partial"]
     assert "garbage.pt.trace.json.gz" in second.stdout and "cut.pt.trace.json.gz" in second.stdout
+    for english, chinese in zip(*(night_text.notices(night, lang) for lang in ("en", "zh")), strict=True):
+        assert not HAN.search(english) and english.split(": ")[0] in second.stdout
+        reason = chinese.split("：", 1)[1]
+        assert HAN.search(reason) and english.split(": ", 1)[1] not in chinese, "reasons are in the language too"
 
     third = lab.run("--night", "2026-03-03")
     assert lab.night("2026-03-03").rows == (), "nothing of it is read twice"

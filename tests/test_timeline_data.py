@@ -288,6 +288,18 @@ def test_the_layout_counts_what_is_there(made: Case) -> None:
     run.close()
 
 
+def test_planes_of_several_groups_are_told_apart() -> None:
+    """Rank 0 is in two groups of the same host, one of a known kind; rank 1 in one, so its planes need no more."""
+    run = duckdb.connect()
+    run.execute("CREATE TABLE track AS SELECT * FROM (VALUES (1, 'h%eth0_6_1736410538306028', 0), (2, 'tp_group', 0), "
+                "(3, 'tp_group', 1), (4, 'tp_group', 0), (5, NULL, NULL)) AS t (track, group_name, plane)")  # fmt: skip
+    run.execute("CREATE TABLE parallel_group AS SELECT 'tp_group' AS group_name, 'tp' AS kind")
+    names = {1: (0, "Plane 0"), 2: (0, "Plane 0"), 3: (0, "Plane 1"), 4: (1, "Plane 0"), 5: (0, "Plane 0")}
+    tracks = [layout.Track(at, rank, "comm", "comm_plane", name, "", 1, 1, 0, 1) for at, (rank, name) in names.items()]
+    told = [track.name for track in layout._apart(run, tracks)]
+    assert told == ["Plane 0 · 410538306028", "Plane 0 · tp", "Plane 1", "Plane 0", "Plane 0"]
+
+
 def test_a_window_comes_by_track_and_nests(made: Case) -> None:
     begin, end = made.end // 3, made.end // 2
     found = list(window.spans(made.con, made.how, begin, end, [0, 2]))

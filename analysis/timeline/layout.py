@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter as Counted
+from dataclasses import dataclass, replace
 
 import duckdb
 
@@ -13,6 +14,8 @@ GROUPS = {
     "host_thread": "host", "stream": "stream", "comm_group": "comm", "comm_plane": "comm", "profiler": "profiler",
     "other": "other",
 }  # fmt: skip
+#: Letters of a group's name that tell it from others: its number stands last.
+_END = 12
 _ORDER = ("host", "gaps", "stream", "comm", "profiler", "other")
 
 
@@ -76,7 +79,7 @@ def layout(con: duckdb.DuckDBPyConnection, run: duckdb.DuckDBPyConnection) -> La
         "SELECT track, rank, kind, name, process, lanes, spans, ts_ns, end_ns, sort FROM track "
         "ORDER BY rank, sort NULLS LAST, track"
     ).fetchall()
-    tracks = [Track(row[0], row[1], GROUPS.get(row[2], "other"), *row[2:9]) for row in rows]
+    tracks = _apart(run, [Track(row[0], row[1], GROUPS.get(row[2], "other"), *row[2:9]) for row in rows])
     tracks += [_gaps(rank, [track for track in tracks if track.rank == rank]) for rank, _, _ in ranks]
     counters = con.execute("SELECT id, rank, counter, series, least, most, points FROM counter ORDER BY id").fetchall()
     return Layout(
@@ -85,6 +88,19 @@ def layout(con: duckdb.DuckDBPyConnection, run: duckdb.DuckDBPyConnection) -> La
         tuple(sorted((t for t in tracks if t.spans or t.group == "gaps"), key=_place)),
         tuple(Counter(*row) for row in counters), tuple(steps), arrows.routes(run),
     )  # fmt: skip
+
+
+def _apart(run: duckdb.DuckDBPyConnection, tracks: list[Track]) -> list[Track]:
+    """Planes of several groups are called alike; then the kind of their group stands behind, or the end of its name."""
+    groups: dict[int, str] = dict(run.execute("SELECT track, group_name FROM track WHERE plane IS NOT NULL").fetchall())
+    of_group = "SELECT group_name, any_value(kind) FROM parallel_group GROUP BY group_name"
+    kinds: dict[str, str] = dict(run.execute(of_group).fetchall())
+    alike = Counted((track.rank, track.name) for track in tracks if groups.get(track.id))
+    return [
+        replace(track, name=f"{track.name} · {kinds.get(group) or group[-_END:]}")
+        if (group := groups.get(track.id)) and alike[track.rank, track.name] > 1 else track
+        for track in tracks
+    ]  # fmt: skip
 
 
 def _gaps(rank: int, tracks: list[Track]) -> Track:

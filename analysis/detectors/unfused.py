@@ -22,7 +22,8 @@ Ascend), or write one Triton kernel.
 ## Limits of the method
 
 A ceiling. Which tensor a kernel reads is told by sizes, not by addresses. A tensor between two kernels that something
-else needs later (the backward pass) must still be written. Needs shapes and types: Level1, or record_shapes on CUDA.
+else needs later (the backward pass) must still be written. The same kernel on the same sizes again and again is no
+chain. Needs shapes and types: Level1, or record_shapes on CUDA.
 
 ## References
 
@@ -350,7 +351,8 @@ class Links:
                 first, made = at, set()
             if kind is not None:
                 made |= self._wrote(kind)
-        return found
+        # The same on the same sizes again and again is a loop or a list of tensors: nothing says that data flows on.
+        return [(first, last) for first, last in found if (run[first:last] != run[first]).any()]
 
 
 def _parts(run: Ints, first: int, last: int) -> Iterator[tuple[int, int]]:

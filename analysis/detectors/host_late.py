@@ -38,6 +38,7 @@ import duckdb
 from npulens.analysis import limits as limits_
 from npulens.analysis.finding import Candidate, Words
 from npulens.analysis.idle.blame import blames
+from npulens.analysis.idle.first_use import captures
 from npulens.analysis.run import Run
 
 NEEDS = ("kernels", "launches")
@@ -73,6 +74,13 @@ TEXT = {
             "and shapes that change prevent that. For dispatch that is slow everywhere: bind the process to cores of "
             "its own[[npu:  (CPU_AFFINITY_CONF=1)]][[cuda|rocm:  (numactl)]].",
         ),
+        "warming": Words(
+            "Rank {ranks}: the host is late, the device idles {idle_ns} of each step ({idle_share}), "
+            "{code_share} of that in {code}",
+            "What torch.compile made there is about to be a graph: the capture holds its recording. This is warm-up, "
+            "and later steps launch the graph. Judge the job by them: record after some steps, schedule(wait=5, "
+            "warmup=1, active=5).",
+        ),
     },
     "zh": {
         "found": Words(
@@ -98,6 +106,11 @@ TEXT = {
             "图中断和变化的形状会妨碍录制。若下发处处都慢：绑核"
             "[[npu: （CPU_AFFINITY_CONF=1）]][[cuda|rocm: （numactl）]]。",
         ),
+        "warming": Words(
+            "rank {ranks}：主机下发太晚，设备每步空闲 {idle_ns}（{idle_share}），其中 {code_share} 在 {code}",
+            "torch.compile 生成的代码正要变成图：本次采集包含图的录制，属于预热，后续步会直接下发图。"
+            "应以后续步评判：先跑若干步再采集，如 schedule(wait=5, warmup=1, active=5)。",
+        ),
     },
 }
 
@@ -110,8 +123,10 @@ class Limits(limits_.Limits):
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate for each group of ranks whose hosts are late alike."""
     for found in blames(run, "host_late"):
-        compiled = _COMPILED.search(str(found.numbers["code"]))
-        text = "compiled" if compiled else "scattered" if found.scattered else "found"
+        text = "scattered" if found.scattered else "found"
+        if _COMPILED.search(str(found.numbers["code"])):
+            recorded = {one.rank for one in run.get(captures).found}
+            text = "warming" if recorded.intersection(found.ranks) else "compiled"
         yield Candidate(
             "host_late", text, found.numbers, found.evidence, found.change, measured_ns=found.measured_ns
         )  # fmt: skip

@@ -120,7 +120,7 @@ def _most(run: Run, rank: int, moments: Ints) -> list[float]:
 
 
 class _Marks:
-    """Whether an annotation holds many operators. One around nothing else is the only name that a sleep has."""
+    """Whether an annotation holds operators all along. One around a long rest is the only name that a sleep has."""
 
     def __init__(self, run: Run, rank: int) -> None:
         self.run, self.rank = run, rank
@@ -128,7 +128,8 @@ class _Marks:
 
     def __call__(self, span: int, kind: str) -> bool:
         if kind == "annotation" and span not in self.known:
-            self.known[span] = self.run.get(hosts).spans(self.rank).operators_in(span) >= ENOUGH
+            count, rest = self.run.get(hosts).spans(self.rank).within(span)
+            self.known[span] = count >= ENOUGH and rest < REST
         return self.known.get(span, False)
 
 
@@ -166,8 +167,8 @@ def _stacks(run: Run) -> _Stacks:
     return _Stacks(run)
 
 
-#: Fewer stacks than this say nothing of a program.
-ENOUGH = 10
+#: Fewer stacks or operators than this say nothing of a program; nor does an annotation that rests for half of its time.
+ENOUGH, REST = 10, 0.5
 
 
 #: Between two launches, or at an end of the capture, there is no code to name.

@@ -63,14 +63,17 @@ class HostSpans:
     def _rising(self) -> bool:
         return bool((np.diff(self.ids) > 0).all())
 
-    def operators_in(self, span_id: int) -> int:
-        """How many operators of its thread's track begin within a span."""
+    def within(self, span_id: int) -> tuple[int, float]:
+        """How many operators of its track begin within a span, and the share of it that its longest rest has."""
         at = self.at(span_id)
         if at == NONE:
-            return 0
+            return 0, 1.0
         where = self._slices[int(self.tracks[at])]
-        end = where.start + int(np.searchsorted(self.starts[where], self.ends[at]))
-        return int((self.kinds[at + 1 : end] == OPERATOR).sum())
+        begin, end = int(self.starts[at]), int(self.ends[at])
+        inner = slice(at + 1, where.start + int(np.searchsorted(self.starts[where], end)))
+        reach = np.maximum.accumulate(np.concatenate(([begin], self.ends[inner])))
+        rests = np.append(self.starts[inner], end) - reach
+        return int((self.kinds[inner] == OPERATOR).sum()), int(rests.max()) / max(1, end - begin)
 
     def innermost(self, track: int, at: Ints) -> Ints:
         """Per moment the index of the innermost span of a track that holds it, or NONE."""

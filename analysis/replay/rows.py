@@ -22,19 +22,25 @@ _ARRIVES_NS = 10_000
 #: A host that launches does something all the time; only a wait keeps it silent for so long.
 _SILENT_NS = 2_000_000
 
+#: Copies that wait for the device by definition.
+_BLOCKING = r"(^|@)(aclrt|cuda|hip)(Memcpy|MemcpyWithStream|Memcpy2d|Memcpy2D)$"
+
 _THREAD = (
     "thread AS (SELECT track, dense_rank() OVER (ORDER BY rank, coalesce(tid, 'track ' || track)) AS thread FROM track)"
 )
 
 # A comm_op lies on its group's track; its tasks say on which stream it ran.
 _TASKS = f"""
-WITH {_THREAD}, best AS (
+WITH {_THREAD}, blocking AS (
+    SELECT name FROM {NAMES} WHERE kind = 'runtime' AND regexp_matches(name, '{_BLOCKING}')
+), best AS (
     SELECT dst_span_id, arg_min(src_span_id, CASE WHEN route IN ('host_to_device', 'correlation') THEN 0
         WHEN route = 'connection_id' THEN 1 WHEN route = 'ac2g' THEN 2 ELSE 3 END) AS src_span_id
     FROM link WHERE route NOT IN ('fwdbwd', 'task_queue') GROUP BY 1
 ), source AS (
     SELECT best.dst_span_id, h.span_id, h.ts_ns, h.ts_ns + h.dur_ns AS end_ns, thread,
-        CASE h.kind WHEN 'runtime' THEN 0 WHEN 'dequeue' THEN 1 ELSE 2 END AS how
+        CASE h.kind WHEN 'runtime' THEN 0 WHEN 'dequeue' THEN 1 ELSE 2 END AS how,
+        h.kind = 'runtime' AND h.name IN (FROM blocking) AS blocks
     FROM best JOIN span h ON h.span_id = best.src_span_id JOIN thread USING (track)
     WHERE h.kind IN ('runtime', 'dequeue', 'enqueue', 'cpu_op', 'annotation', 'python', 'host_other')
 ), lane AS (
@@ -47,7 +53,8 @@ SELECT s.rank, s.span_id AS span, s.ts_ns AS ts, s.ts_ns + s.dur_ns AS "end", co
     CASE s.kind WHEN 'kernel' THEN 0 WHEN 'memset' THEN 0 WHEN 'memcpy' THEN 1 WHEN 'comm_op' THEN 2
         WHEN 'wait' THEN 3 ELSE 4 END END AS code,
     coalesce(h.span_id, -1) AS source, coalesce(h.ts_ns, 0) AS source_ts, coalesce(h.end_ns, 0) AS source_end,
-    coalesce(h.thread, -1) AS thread, coalesce(h.how, -1) AS how
+    coalesce(h.thread, -1) AS thread, coalesce(h.how, -1) AS how,
+    coalesce(h.blocks, false)::INTEGER AS blocks
 FROM span s JOIN track ON track.track = s.track LEFT JOIN lane ON lane.op_span_id = s.span_id
     LEFT JOIN source h ON h.dst_span_id = s.span_id
 WHERE s.kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'unknown', 'wait')
@@ -76,7 +83,7 @@ SELECT s.rank, s.span_id AS span, s.ts_ns AS ts, s.ts_ns + s.dur_ns AS "end", th
 FROM span s JOIN thread USING (track)
 WHERE s.kind = 'runtime' AND s.name IN (SELECT name FROM {NAMES} WHERE kind = 'runtime'
         AND (contains(lower(name), 'synchronize')
-            OR regexp_matches(name, '(^|@)(aclrt|cuda|hip)(Memcpy|MemcpyWithStream|Memcpy2d|Memcpy2D|Free)$')))
+            OR regexp_matches(name, '{_BLOCKING}|(^|@)(aclrt|cuda|hip)Free$')))
     OR s.kind = 'cpu_op' AND s.name IN ('aten::_local_scalar_dense', 'aten::nonzero')
         AND s.rank IN (SELECT rank FROM silent)
 ORDER BY s.rank, ts, "end" DESC, span
@@ -115,6 +122,7 @@ class Tasks:
     source_end: Ints
     thread: Ints
     how: Ints
+    blocks: Ints  # 1: by a call that waits for the device
 
     @property
     def anchor(self) -> Ints:
@@ -135,8 +143,13 @@ class Tasks:
 
     @property
     def held(self) -> NDArray[np.bool_]:
-        """Copies whose call lasted until they were done: it waited for them."""
-        return np.asarray((self.how != BY_QUEUE) & (self.code == COPYING) & (self.source_end >= self.end))
+        """Copies whose call lasted until they were done: it waited for them.
+
+        One that waits by definition may seem to return a little before its copy is done: clocks differ, and what is
+        copied from pageable memory has left it by then.
+        """
+        lasted = (self.source_end >= self.end) | ((self.blocks == 1) & (self.source_end >= self.ts))
+        return np.asarray((self.how != BY_QUEUE) & (self.code == COPYING) & lasted)
 
 
 @dataclass(frozen=True)

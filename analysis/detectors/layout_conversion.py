@@ -96,16 +96,16 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     for name, _ in CONVERSIONS:
         rows = np.flatnonzero(every.of(run.get(conversions).equal(name)))
         for ranks, those in by_rank(every.rank[rows], every.dur[rows]):
-            yield _candidate(run, every, name, said(ranks), rows[those])
+            yield _candidate(run, every, name, ranks, rows[those])
 
 
-def _candidate(run: Run, every: Kernels, name: str, ranks: str, rows: Ints) -> Candidate:
+def _candidate(run: Run, every: Kernels, name: str, ranks: tuple[int, ...], rows: Ints) -> Candidate:
     worst = int(rows[np.argmax(np.bincount(every.kind[rows], every.dur[rows])[every.kind[rows]])])
     kind = every.kinds[every.kind[worst]]
     return Candidate(
         "layout_conversion", "found",
         {
-            "conversion": _ELSEWHERE.get(name, name) if run.get(family) != "npu" else name, "ranks": ranks,
+            "conversion": _ELSEWHERE.get(name, name) if run.get(family) != "npu" else name, "ranks": said(ranks),
             **of_a_step(run, every, rows),
             "shapes": spoken(kind.input_shapes) or None, "change": _change(kind),
             "consumer": _next(every, worst) or None,
@@ -114,6 +114,7 @@ def _candidate(run: Run, every: Kernels, name: str, ranks: str, rows: Ints) -> C
             "advice_zh": on_device(ADVICE[name][1], run.get(family)),
         },
         evidence(every, rows, every.dur[rows]), Change(tasks=every.span_id[rows], task_ns=every.dur[rows]),
+        measured_ns=int(every.dur[rows].sum()) // len(ranks),
     )  # fmt: skip
 
 

@@ -106,6 +106,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
             },
             evidence(every, mine, excess[mine]), Change(tasks=every.span_id[mine], task_ns=excess[mine]),
             "low" if contended else "high" if run.step_count > 2 else "medium",
+            measured_ns=int(excess[mine].sum()) // len(ranks),
         )  # fmt: skip
 
 

@@ -157,7 +157,7 @@ def _candidate(run: Run, every: Kernels, operator: str, ranks: tuple[int, ...], 
         ),
         Change(host=_launches(run, every.span_id[later]), tasks=every.span_id[rows], task_ns=cut,
                delays=every.span_id[later], delay_ns=gaps),
-        "high" if rule else "medium",
+        "high" if rule else "medium", measured_ns=int(cut.sum()) // len(ranks),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""A copy that waits for the device by definition, and whose call seems to return before it is done."""
+"""Calls that wait for the device: a copy whose call seems to return before it is done, a free that frees after it."""
 
 from __future__ import annotations
 
@@ -30,3 +30,23 @@ def test_the_time_in_such_a_call_is_the_devices(name: str, returns: float, saved
     run = Run(connection({"spans": spans}))
     shorter = Change(tasks=np.array([2]), task_ns=np.array([900_000]))
     assert whatif.saved_ns(run, shorter) == pytest.approx(saved * 1000, abs=40_000)
+
+
+@pytest.mark.parametrize(("late", "kernel", "saved"), [(0.3, 10, 9), (0.9, 10, 0), (0.3, 1, 0)])
+def test_a_free_that_waited_first_takes_its_own_time_after_it(late: float, kernel: float, saved: float) -> None:
+    """Frees take 0.4 ms. One lasts from 5.1 ms until `late` after a kernel (5 to 5 + 10 ms) is done, then work follows.
+
+    Much later than a free takes (0.9) the host did something else; a wait shorter than a few frees (1 ms) is none.
+    """
+    end = 5 + kernel
+    spans = [
+        span(1, "runtime", "cudaLaunchKernel", 0, 5), span(2, "kernel", "a", 10, 100, by=1),
+        *(span(10 + number, "runtime", "cudaFree", 500 + 500 * number, 400) for number in range(4)),
+        span(20, "runtime", "cudaLaunchKernel", 4_990, 5), span(21, "kernel", "a", 5_000, 1_000 * kernel, by=20),
+        span(22, "runtime", "cudaFree", 5_100, 1_000 * (end + late) - 5_100),
+        span(23, "runtime", "cudaLaunchKernel", 1_000 * (end + late) + 10, 5),
+        span(24, "kernel", "b", 1_000 * (end + late) + 20, 100, by=23),
+    ]  # fmt: skip
+    run = Run(connection({"spans": spans}))
+    shorter = Change(tasks=np.array([21]), task_ns=np.array([int(900_000 * kernel)]))
+    assert whatif.saved_ns(run, shorter) == pytest.approx(saved * 1e6, abs=350_000)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from npulens.analysis.intervals import EMPTY, Intervals, Ints
 from npulens.analysis.replay.draft import BUSY, HOST, QUEUE, Draft
-from npulens.analysis.replay.rows import BY_CALL, Queued, Rows, Tasks
+from npulens.analysis.replay.rows import BY_CALL, Queued, Rows, Syncs, Tasks
 
 #: A host that waits for a task goes on so soon after it: 5 to 50 us in real captures.
 _WOKEN_NS = 100_000
@@ -26,6 +26,8 @@ _WORKED_SHARE = 0.9
 #: Elements of the queue in a row, each waiting for the one before, that are no accident. Then how much longer than
 #: usual one takes that holds the others up.
 _MANY, _LONG = 4, 4
+#: So many frees say what one takes; one that waits takes so many times that.
+_FREES, _LONG_FREE = 3, 4
 _END, _BEGIN, _INSIDE = range(3)  # moments of a queue's chain; in this order where they coincide
 
 
@@ -146,7 +148,7 @@ def _syncs(rows: Rows, threads: Ints) -> tuple[Ints, Ints, Ints]:
     """Calls that waited for the device, the outermost of each thread, and waits that no call shows."""
     tasks, syncs = rows.tasks, rows.syncs
     held = tasks.held & (tasks.how == BY_CALL)
-    certain = (syncs.asked == 0) | ended_with(tasks, syncs.ts, syncs.end)
+    certain = (syncs.asked == 0) | ended_with(tasks, syncs.ts, syncs.end) | _freed_after(tasks, syncs)
     unseen, nobody = _unseen(rows, threads), np.full(len(rows.silence.ts), -1, np.int64)
     span, begin, end, thread = (
         np.concatenate(part) for part in (
@@ -167,12 +169,34 @@ def _syncs(rows: Rows, threads: Ints) -> tuple[Ints, Ints, Ints]:
     return span[order], begin[order], end[order]
 
 
-def ended_with(tasks: Tasks, begin: Ints, end: Ints, woken: Ints | int = _WOKEN_NS) -> NDArray[np.bool_]:
-    """Which of some stretches of the host ended soon after a task did that ran in them."""
+def _freed_after(tasks: Tasks, syncs: Syncs) -> NDArray[np.bool_]:
+    """Frees that first waited for the device and then freed, which takes its own time.
+
+    They take many times what a free takes in which no task ended. The device works until such a time before their end.
+    """
+    last, inside = _last_end(tasks, syncs.ts, syncs.end)
+    asked, length = syncs.asked == 1, syncs.end - syncs.ts
+    alone = length[asked & ~inside]
+    if len(alone) < _FREES:
+        return np.zeros(len(length), np.bool_)
+    usual = np.median(alone)
+    busy = Intervals.union_of(tasks.ts, tasks.end).within(syncs.ts, np.maximum(last, syncs.ts))
+    worked = busy >= _WORKED_SHARE * (last - syncs.ts)
+    return np.asarray(asked & inside & worked & (length >= _LONG_FREE * usual) & (syncs.end - last <= usual))
+
+
+def _last_end(tasks: Tasks, begin: Ints, end: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """The last end of a task before each of some stretches is over, and whether it lies within it."""
     ends = np.sort(tasks.end)
     at = np.searchsorted(ends, end, "right") - 1
     last = ends[np.maximum(at, 0)] if len(ends) else end
-    return np.asarray((at >= 0) & (last > begin) & (end - last <= woken))
+    return last, np.asarray((at >= 0) & (last > begin))
+
+
+def ended_with(tasks: Tasks, begin: Ints, end: Ints, woken: Ints | int = _WOKEN_NS) -> NDArray[np.bool_]:
+    """Which of some stretches of the host ended soon after a task did that ran in them."""
+    last, inside = _last_end(tasks, begin, end)
+    return np.asarray(inside & (end - last <= woken))
 
 
 def _unseen(rows: Rows, threads: Ints) -> NDArray[np.bool_]:

@@ -47,8 +47,8 @@ TEXT = {
     "en": {
         "found": Words(
             "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) while its memory is allocated or "
-            "freed. {calls} calls in a step[[, {retries} of them right after a free]][[. {code_share} of the time "
-            "in {code}]]",
+            "freed. {calls} calls in a step[[; allocations right after a free, in the whole run: {retries}]]"
+            "[[. {code_share} of the time in {code}]]",
             "Let the allocator grow its segments (expandable_segments:True in the environment variable"
             "[[npu:  PYTORCH_NPU_ALLOC_CONF]][[cuda:  PYTORCH_CUDA_ALLOC_CONF]][[rocm:  PYTORCH_HIP_ALLOC_CONF]] "
             "of the allocator). Remove empty_cache() from the step and keep shapes the same.[[ Allocations right after "
@@ -67,7 +67,7 @@ TEXT = {
     "zh": {
         "found": Words(
             "rank {ranks}：申请或释放设备内存时设备每步空闲 {idle_ns}（{idle_share}）；每步 {calls} 次调用"
-            "[[，其中 {retries} 次紧跟释放之后]][[，{code_share} 的时间在 {code}]]",
+            "[[，全程有 {retries} 次申请紧跟释放之后]][[，{code_share} 的时间在 {code}]]",
             "让分配器使用可扩展段（在分配器的环境变量[[npu:  PYTORCH_NPU_ALLOC_CONF]][[cuda:  PYTORCH_CUDA_ALLOC_CONF]]"
             "[[rocm:  PYTORCH_HIP_ALLOC_CONF]] 中设 expandable_segments:True），训练步内不要调用 empty_cache()，"
             "保持形状不变。"
@@ -121,7 +121,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     retries = max(0 if _roomy(run, rank, limits) else one.retries for rank, one in counted.items())
     numbers: dict[str, Value] = {
         **found.numbers, "calls": round(calls / run.step_count),
-        "kernels": round(max(kernels.values()) / run.step_count), "retries": round(retries / run.step_count) or None,
+        "kernels": round(max(kernels.values()) / run.step_count), "retries": retries or None,
     }  # fmt: skip
     text = "uncached" if uncached else "found"
     yield Candidate("memory_alloc", text, numbers, found.evidence, change, measured_ns=found.measured_ns)

@@ -77,12 +77,12 @@ def run_job(arguments: list[str], quiet_out: bool, verb: str = "own") -> dict[st
 
 @contextmanager
 def _signals_to(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """What is sent to this process reaches the child; what this process ignores, the child ignores as well."""
+    """What is sent to this process reaches the child. What this one ignores (nohup) a job may still listen to."""
 
     def pass_on(number: int, _: object) -> None:
         child.send_signal(number)
 
-    kept = {each: signal.signal(each, pass_on) for each in _PASSED if signal.getsignal(each) is not signal.SIG_IGN}
+    kept = {each: signal.signal(each, pass_on) for each in _PASSED}
     try:
         yield
     finally:

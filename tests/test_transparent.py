@@ -44,6 +44,17 @@ def test_a_job_sees_the_same_with_a_recording_and_without(head: str, tmp_path: P
     assert found.plain.out and found.plain.status is not None
 
 
+def test_a_job_under_nohup_hears_what_it_listens_to(tmp_path: Path) -> None:
+    """nohup ignores SIGHUP, a shell SIGINT of what it starts in the background; the job's own handler undoes that."""
+    (job,) = [job for job in JOBS if job.name.startswith("HUP, USR1")]
+    before = {each: signal.signal(each, signal.SIG_IGN) for each in (signal.SIGHUP, signal.SIGINT)}
+    try:
+        assert pair(job, tmp_path).differences() == []
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
 def test_there_are_twenty_jobs_and_each_is_another() -> None:
     assert len({job.name for job in JOBS}) == len({job.source for job in JOBS}) == 20
     assert len({job.name for job in (*JOBS, *STEPS)}) == len({job.source for job in (*JOBS, *STEPS)}) == 33

@@ -11,7 +11,7 @@ that ends it was issued by the host at one moment and launched at a later one (a
 * between the two, the queue thread had not come to it: what that thread did says why;
 * after the launch, a wait for another stream is `dependency`. So is a wait for an earlier node of the same graph, which
   nothing launches. What launches usually take is `launch_overhead`, and what is left is `unknown`;
-* a stream runs in order. Its first recorded task may wait long after its launch, on a device that has done next to
+* a stream runs in order. Its first recorded task may wait long after its launch. The device may have done next to
   nothing since the recording began. Then work from before the recording is in its way: `backlog`, not idle at all;
 * in runs of kernels shorter than the fastest launches of the job, what a launch usually costs the
   host is `launch_overhead` too;

@@ -145,7 +145,7 @@ class Tasks:
     def held(self) -> NDArray[np.bool_]:
         """Copies whose call lasted until they were done: it waited for them.
 
-        One that waits by definition may seem to return a little before its copy is done: clocks differ, and what is
+        One that waits by definition may seem to return a little before its copy is done. Clocks differ, and what is
         copied from pageable memory has left it by then.
         """
         lasted = (self.source_end >= self.end) | ((self.blocks == 1) & (self.source_end >= self.ts))

@@ -17,8 +17,8 @@ queue's second level (TASK_QUEUE_ENABLE=2). Capture the step as a graph (torch.c
 graphs). Code that torch.compile made launches kernel by kernel, unless its mode is 'reduce-overhead'.
 
 ## Limits of the method
-Code is named where it has at least a tenth of the time. Where its time lies in many gaps, none of which has a tenth of
-it in a step, launching is slow all along, and no single call is to be taken away.
+Code is named where it has at least a tenth of the time. Its time may lie in many gaps, none of which has a tenth of it
+in a step. Then launching is slow all along, and no single call is to be taken away.
 Needs launch arrows. Which of several busy threads held the launch up is decided by what moved last. Host time that a
 lead hid makes no gap and is not counted. A fix elsewhere that speeds the device up can uncover it.
 

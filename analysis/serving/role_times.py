@@ -1,4 +1,7 @@
-"""What each role of an RL job does in the mean step, and when: from a profile of roles, or from what a log counts."""
+"""What each role of an RL job does in the mean step, and when.
+
+It comes from a profile of roles, or from what a log counts.
+"""
 
 from __future__ import annotations
 

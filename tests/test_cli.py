@@ -78,6 +78,8 @@ def test_rm_and_undo(tmp_path: Path) -> None:
     assert answer(tmp_path / "s", "runs")["runs"] == []
     assert run(tmp_path / "s", "rm", "--undo", str(run_id)).exit_code == 0
     assert len(answer(tmp_path / "s", "runs")["runs"]) == 1  # type: ignore[arg-type]
+    assert run(tmp_path / "s", "rm", "x").stdout.startswith(f"deleted {run_id}; `npulens rm --undo {run_id}` has it")
+    assert run(tmp_path / "s", "rm", "--undo", str(run_id)).stdout == f"{run_id} is back\n"
 
 
 def test_sql_answers(where: Path) -> None:

@@ -252,6 +252,14 @@ def _source(module: str) -> run_compat.Source:
     return run_compat.Source("subject", module, module, "2.13.0", "cpu", True, SEEN)
 
 
+def test_what_the_answer_does_not_say_is_of_its_source() -> None:
+    """Operators of the gradients are told of only where some were seen."""
+    for gradients, kind, more in ((True, "subject", 2), (False, "subject", 1), (True, "run", 1)):
+        source = run_compat.Source(kind, "m", "m", "2.13.0", "cpu", gradients, SEEN)
+        told = list(run_compat.limits(source, "en"))
+        assert len(told) == 1 + more and ("gradients" in told[-1]) == (gradients and kind == "subject")
+
+
 def test_a_report_takes_names_as_text(known: Registry) -> None:
     hostile = '<script>x</script>"'
     source = run_compat.Source("subject", hostile, hostile, "2.13.0", hostile, True, (

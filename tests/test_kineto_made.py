@@ -53,6 +53,18 @@ def test_flows_link_what_has_no_correlation_and_operators_the_rest(made: Maker) 
     assert json.loads(loaded.one("arg", "args", "span_id = 4")) == {"External id": 6}
 
 
+@pytest.mark.parametrize("ends", [(77, 78), ("77", "78")])
+def test_a_flow_has_one_id_however_it_is_spelt(made: Maker, ends: tuple[object, object]) -> None:
+    """As a number or as a text."""
+    loaded = made([
+        x("cuda_runtime", "first", 10, 5, {"correlation": 0}), x("cuda_runtime", "second", 20, 5, {"correlation": 0}),
+        task("a", 30, 1, {"correlation": 0}), task("b", 40, 1, {"correlation": 0}),
+        flow("s", "ac2g", 77, 10), flow("s", "ac2g", 78, 20),
+        flow("f", "ac2g", ends[1], 40, tid=7, pid=0), flow("f", "ac2g", ends[0], 30, tid=7, pid=0),
+    ])  # fmt: skip
+    assert loaded.rows("link", "src_span_id, dst_span_id, route") == [(0, 2, "ac2g"), (1, 3, "ac2g")]
+
+
 def test_ends_of_an_autograd_flow_that_start_together_with_others(made: Maker) -> None:
     """Forward: the innermost with a sequence number; backward: the outermost with one."""
     loaded = made([

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from npulens.collectors.simulator.items import Exchange
 from npulens.collectors.simulator.job import CommOp, CommTask, HostOp, Job, RankRecord, Span
 from npulens.collectors.simulator.simulated import Cost, SimConfig, simulate
 from npulens.collectors.writers.profiler_rules import db_step_times, lanes, subtract, text_step_times, union
@@ -51,6 +52,12 @@ def test_a_perturbation_changes_only_what_it_touches() -> None:
     assert plain.ranks[1].steps[1].dur_ns + 2_500_000 < faulty.ranks[1].steps[1].dur_ns
     same = [(s.name, s.dur_ns) for s in plain.ranks[0].of("kernel")]
     assert same == [(s.name, s.dur_ns) for s in faulty.ranks[0].of("kernel")]
+
+
+def test_an_exchange_is_called_by_what_goes_which_way() -> None:
+    ways = {(4, 4): "batchSendRecv", (4, 0): "send", (0, 4): "receive"}
+    for (send, receive), called in ways.items():
+        assert Exchange("pp", send, receive, 2, "bf16", ()).collective == called
 
 
 def test_impossible_jobs_are_refused() -> None:

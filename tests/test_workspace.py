@@ -147,6 +147,7 @@ def test_checks_show_every_outcome_and_judge_again_by_other_limits(place: Path) 
     assert i18n.say("en", "findings.limits_same") in [element.value for element in page.caption]
     share, most = page.slider
     assert (share.value, most.label) == (0.01, "most")
+    assert 50 <= round((share.max - share.min) / share.step) <= 200, "a slider moves by a hundredth of its length or so"
     share.set_value(share.max).run()
     assert not page.exception
     assert "[limits.longest]\nmin_share = 0.05" in [element.value for element in page.code]

@@ -137,10 +137,15 @@ _LEVEL1, _LEVEL2 = "profiler_level=Level1", "profiler_level=Level2"
 _NPU, _CUDA = "activities=[CPU, NPU]", "activities=[CPU, CUDA]"
 _RECORDED = "SELECT rank FROM coverage WHERE status <> 'absent' AND table_name = "
 _SPANS = "SELECT rank FROM span_kind WHERE kind = "
+# A rank of which no device work was recorded cannot be known to have run no collective.
+_WORKED = (
+    "rank IN (SELECT rank FROM span_kind WHERE kind IN ('kernel', 'memset', 'memcpy', 'comm_op') "
+    "UNION SELECT rank FROM comm)"
+)
 # A rank that ran no collective has no part of one that could be missing.
 _NO_COLLECTIVE = (
     "UNION SELECT rank FROM rank WHERE rank NOT IN (SELECT rank FROM span_kind WHERE kind = 'comm_op' "
-    "UNION SELECT rank FROM comm WHERE op_span_id = span_id)"
+    f"UNION SELECT rank FROM comm WHERE op_span_id = span_id) AND {_WORKED}"
 )
 # Ranks whose work is all there, of a job of several, and none of it was told to be communication.
 _UNTOLD = "SELECT rank FROM device_time WHERE step IS NULL AND communication_ns IS NULL AND idle_ns IS NOT NULL"
@@ -234,7 +239,7 @@ CAPABILITIES: tuple[Capability, ...] = (
     Capability("copy_bytes", ("size and direction of copies", "拷贝的大小与方向"), "transfer",
                _filled("transfer", "bytes"), _LEVEL2, _CUDA, 2, _COPY_TIME),
     Capability("collectives", ("collective communication", "集合通信"), "comm",
-               _RECORDED + "'comm' "
+               _RECORDED + f"'comm' AND {_WORKED} "
                "UNION SELECT rank FROM span_kind WHERE kind = 'comm_op'", _NPU, _CUDA),
     Capability("comm_tasks", ("the parts of a collective: transfers and waits", "集合通信内部的传输与等待"), "comm",
                "SELECT rank FROM comm WHERE task_type IS NOT NULL " + _NO_COLLECTIVE, _LEVEL1, None, 0,

@@ -81,6 +81,10 @@ def count(check: Check, outcome: str) -> int:
     return sum(found.outcome == outcome for found in check.outcomes)
 
 
+#: What of a host a capture may hold.
+_OF_THE_HOST = ("host_ops", "runtime_calls", "python")
+
+
 def answer(check: Check, lang: str) -> str:
     """The one sentence to take away."""
     if check.findings:
@@ -106,7 +110,8 @@ def answer(check: Check, lang: str) -> str:
         })  # fmt: skip
     if not blind:
         return say(lang, "findings.answer_no_detectors")
-    host_only = any(part.name == "kernels" and not part.share for part in check.quality.parts)
+    shares = {part.name: part.share for part in check.quality.parts}
+    host_only = not shares.get("kernels", 1) and any(shares.get(name) for name in _OF_THE_HOST)
     return say(lang, "findings.answer_no_device" if host_only else "findings.answer_blind", {"blind": blind})
 
 

@@ -1,0 +1,41 @@
+"""Nothing is called fine of a device whose work was not recorded, or not all of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npulens.analysis.engine import Check, check
+from npulens.analysis.views import install
+from npulens.app.text.wording import answer
+from tests.tablecase import connection
+
+HOST = [{"id": 1, "kind": "runtime", "name": "AscendCL@aclrtMalloc", "at": 0, "for": 500}]
+KERNELS = [{"id": at, "kind": "kernel", "name": "a", "at": 4_000 * at, "for": 100, "kernel": {"op_type": "A"}}
+           for at in (2, 3)]  # fmt: skip
+NO_DEVICE = ["kernel", "pmu", "link"]  # the reader looked for copies and collectives, and there were none
+
+
+def said(spans: list[dict[str, Any]], *absent: str) -> Check:
+    con = connection({"spans": spans, "absent": list(absent)})
+    install(con)
+    return check(con)
+
+
+def outcomes(found: Check) -> dict[str, str]:
+    return {one.detector: one.outcome for one in found.outcomes}
+
+
+def test_a_capture_of_the_host_alone_says_nothing_of_the_device() -> None:
+    found = said(HOST, *NO_DEVICE)
+    assert set(outcomes(found).values()) == {"not_measured"}
+    assert answer(found, "en").startswith("No device activity was recorded")
+
+
+def test_a_capture_of_sums_alone_is_no_capture_of_a_host() -> None:
+    found = said([], *NO_DEVICE, "host_op")
+    assert set(outcomes(found).values()) == {"not_measured"}
+    assert answer(found, "en").startswith("Nothing could be judged")
+
+
+def test_a_job_without_collectives_has_none_that_are_slow() -> None:
+    assert outcomes(said(KERNELS))["late_rank"] == "clean"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from npulens.analysis.engine import Check, check
 from npulens.analysis.views import install
 from npulens.app.text.wording import answer
@@ -39,3 +41,10 @@ def test_a_capture_of_sums_alone_is_no_capture_of_a_host() -> None:
 
 def test_a_job_without_collectives_has_none_that_are_slow() -> None:
     assert outcomes(said(KERNELS))["late_rank"] == "clean"
+
+
+@pytest.mark.parametrize(("absent", "outcome"), [((), "found"), (("transfer",), "not_measured")])
+def test_a_gap_is_idle_only_where_copies_were_recorded(absent: tuple[str, ...], outcome: str) -> None:
+    found = said(KERNELS, *absent)
+    assert outcomes(found)["idle_unexplained"] == outcome
+    assert all(one.reason for one in found.outcomes if one.outcome == "not_measured")

@@ -141,14 +141,15 @@ def test_numbers_that_fit_nothing_are_no_answer(tmp_path: Path) -> None:
     assert told.exit_code == 0, told.output
 
 
-def test_kernels_of_a_job_are_weighed_with_their_time() -> None:
+@pytest.mark.parametrize("metric", ["aic_mac_ratio", "mac_exe_ratio"])
+def test_kernels_of_a_job_are_weighed_with_their_time(metric: str) -> None:
     """(10 x 0.9 + 30 x 0.1) / 40 = 0.3; the other operator is not mixed in."""
     spans = [
         {"id": number, "kind": "kernel", "name": f"{op}_{number}", "at": 100 * number, "for": length,
          "kernel": {"op_type": op}}
         for number, op, length in ((1, "MatMul", 10), (2, "MatMul", 30), (3, "Add", 10))
     ]  # fmt: skip
-    counted = [{"span_id": number, "metric": "aic_mac_ratio", "value": value}
+    counted = [{"span_id": number, "metric": metric, "value": value}
                for number, value in ((1, 0.9), (2, 0.1), (3, 0.7))]  # fmt: skip
     con = connection({"spans": spans, "tables": {"pmu": counted}})
     answer = inside(con, "MatMul")

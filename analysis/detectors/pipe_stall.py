@@ -55,7 +55,7 @@ from npulens.analysis.intervals import Ints
 from npulens.analysis.limits import COVERED, limit
 from npulens.analysis.run import Run
 from npulens.analysis.steady import steady_ns
-from npulens.analysis.work.operators import GOOD, PIPES, SHORT_NS, SURELY_COMPUTE, Operator, operators
+from npulens.analysis.work.operators import BUSY_ENDS, GOOD, PIPES, SHORT_NS, SURELY_COMPUTE, Operator, operators
 
 NEEDS = ("kernels", "kernel_counters")
 
@@ -202,14 +202,14 @@ def busy_pipes(run: Run) -> Mapping[str, Floats]:
     every = run.get(kernels)
     order = np.argsort(every.span_id, kind="stable")
     found: dict[str, Floats] = {}
-    metrics = [f"{core}{pipe}_ratio" for pipe in PIPES for core in _CORES]
+    metrics = [f"{core}{pipe}{end}" for pipe in PIPES for core in _CORES for end in BUSY_ENDS]
     told = run.columns(
         "SELECT span_id, value, list_position($1::VARCHAR[], metric)::UTINYINT AS place FROM pmu "
         "WHERE list_contains($1::VARCHAR[], metric) AND isfinite(value)", [metrics],
     )  # fmt: skip
     if not len(told["span_id"]) or not len(every):
         return found
-    of_pipe = (told["place"].astype(np.int64) - 1) // len(_CORES)
+    of_pipe = (told["place"].astype(np.int64) - 1) // (len(_CORES) * len(BUSY_ENDS))
     spans, value = told["span_id"].astype(np.int64), np.clip(told["value"].astype(np.float64), 0.0, 1.0)
     at = np.minimum(np.searchsorted(every.span_id[order], spans), len(order) - 1)
     there = every.span_id[order][at] == spans

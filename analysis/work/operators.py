@@ -44,6 +44,8 @@ PIPES = {
     "mac": "compute", "cube": "compute", "vec": "compute", "mte1": "memory", "mte2": "memory", "mte3": "memory",
     "fixpipe": "memory", "scalar": "scalar",
 }  # fmt: skip
+#: How the counters of a pipe end: busy (PipeUtilization), or executing (PipelineExecuteUtilization).
+BUSY_ENDS = ("_ratio", "_exe_ratio")
 _NOTHING: Mapping[str, float] = {}
 # The plain values that some host operators were called with. Their ids come as one text: a list of as many numbers
 # takes longer to hand over than the rest of the statement.
@@ -479,7 +481,7 @@ def _counters(
 
     Neither, where nothing was counted.
     """
-    wanted = re.compile(rf"(?:ai[cv]_)?(?:{'|'.join(PIPES)})_ratio")
+    wanted = re.compile(rf"(?:ai[cv]_)?(?:{'|'.join(PIPES)})(?:{'|'.join(BUSY_ENDS)})")
     there = sorted(name for (name,) in run.con.execute("SELECT DISTINCT metric FROM pmu").fetchall())
     metrics = [name for name in there if name == COUNTED or wanted.fullmatch(name)]
     if not metrics:
@@ -493,11 +495,12 @@ def _counters(
             times, total = np.bincount(number[rows], minlength=count), np.bincount(number[rows], values_, count)
             flops = {at: round(float(total[at] / times[at])) for at in np.flatnonzero(times).tolist()}
             continue
+        pipe = metric.removesuffix("_ratio").removesuffix("_exe")
         of, weight = number[rows], weights[rows]
         whole, busy = np.bincount(of, weight, count), np.bincount(of, weight * values_, count)
         for at in np.flatnonzero(whole).tolist():
             if busy[at] > 0:
-                pipes.setdefault(at, {})[metric.removesuffix("_ratio")] = float(busy[at] / whole[at])
+                pipes.setdefault(at, {})[pipe] = float(busy[at] / whole[at])
     return pipes, flops
 
 

@@ -120,3 +120,35 @@ def test_a_slow_rank_does_not_lower_its_own_rating() -> None:
 
 def test_nothing_recorded() -> None:
     assert device(Run(connection({"spans": []})), 0) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "name", "cores", "clock"),
+    [
+        (Seen(1, 1, 1250.0), "an unnamed device", (1, 1), 1250),  # a 310B: no model of the file
+        (Seen(20, 40, 1650.0), "an unnamed device", (20, 40), 1650),  # no model of the file has this clock
+        (Seen(10, 8, 1060.0), "Ascend310P1", (10, 8), 1060),
+        (Seen(32, None, 1000.0), "Ascend910A", (32, 32), 1000),
+    ],
+)
+def test_a_capture_that_counts_its_cores_is_believed(
+    told: Seen, name: str, cores: tuple[int, int], clock: float
+) -> None:
+    found = known(None, "npu", Seen(), told)
+    assert found is not None and (found.name, (found.cube_cores, found.vector_cores)) == (name, cores)
+    assert found.clock_mhz == clock and (name == "an unnamed device") == (not found.flops)
+
+
+def test_a_name_stands_where_the_capture_tells_another_clock() -> None:
+    found = known("Ascend910B4", "npu", Seen(), Seen(20, 40, 1650.0))
+    assert found is not None and (found.name, found.clock_mhz, found.memory_bytes) == (
+        "Ascend910B4", 1650, known("Ascend910B4", "npu", Seen()).memory_bytes,  # type: ignore[union-attr]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("clock", ["nan", "-1", "1e300", "x"])
+def test_a_clock_that_is_no_number_says_nothing(clock: str) -> None:
+    settings = f'{{"ai_core_num": 20, "aic_frequency": "{clock}"}}'
+    run = Run(connection({"spans": [], "rank": {0: {"settings": settings}}}))
+    found = device(run, 0)
+    assert found is not None and (found.cube_cores, found.clock_mhz) == (20, 1500)  # the lowest of 20

@@ -73,6 +73,14 @@ def test_the_job_numbers_its_ranks_where_it_says_so(outputs: list[Path], tmp_pat
     assert [(s.device, s.facts.rank, s.facts.rank_source) for s in sources] == [(0, 5, "metadata"), (1, 4, "metadata")]
 
 
+def test_info_json_tells_the_cores_of_each_device(outputs: list[Path], tmp_path: Path) -> None:
+    root = write(tmp_path / PROF, device_events(outputs[0]), op_summary(outputs[0]), devices=(3,))
+    told = [{"id": 2, "ai_core_num": 9}, {"id": 3, "ai_core_num": 20, "aiv_num": 40, "aic_frequency": "1650"}, "x"]
+    (root / "device_3" / "info.json.3").write_text(json.dumps({"DeviceInfo": told}))
+    ((_, got),) = by_device(root, tmp_path)
+    assert json.loads(got.part.facts["settings"]) == {"ai_core_num": 20, "aiv_num": 40, "aic_frequency": 1650}
+
+
 def test_directories_side_by_side_go_by_their_devices(outputs: list[Path], tmp_path: Path) -> None:
     for device in (2, 3):
         write(tmp_path / f"PROF_00000{device}_20250109034804123_ABC", device_events(outputs[0]),

@@ -43,6 +43,14 @@ class Seen:
     vector_cores: int | None = None
     clock_mhz: float | None = None
 
+    @property
+    def count(self) -> int:
+        """How many of them are known."""
+        return sum(value is not None for value in (self.cube_cores, self.vector_cores, self.clock_mhz))
+
+
+NOTHING = Seen()
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -141,11 +149,12 @@ def title(run: Run, rank: int) -> str:
 
 def devices(run: Run) -> dict[int, Device]:
     """Every rank's device that anything is known of."""
-    seen = _seen(run)
+    seen, told = _seen(run), _told(run)
     rows = run.con.execute("SELECT rank, device_name, backend FROM rank").fetchall()
-    named = {(name, backend) for _, name, backend in rows}
-    alike = {key: known(*key, _most(seen[rank] for rank, *of in rows if tuple(of) == key)) for key in named}
-    found = {rank: alike[name, backend] for rank, name, backend in rows}
+    keys = {rank: (name, backend, told[rank]) for rank, name, backend in rows}
+    alike = {key: known(key[0], key[1], _most(seen[rank] for rank, own in keys.items() if own == key), key[2])
+             for key in set(keys.values())}  # fmt: skip
+    found = {rank: alike[key] for rank, key in keys.items()}
     for rank, own in _measured(run).items():
         found[rank] = replace(found[rank] or Device(own.device), measured=own)
     return {rank: one for rank, one in found.items() if one is not None}
@@ -190,23 +199,43 @@ def _own_memory(run: Run) -> dict[int, int | None]:
     )
 
 
-def known(name: str | None, backend: str | None, seen: Seen) -> Device | None:
-    """The facts on which all models agree that bear the name and fit what the capture shows."""
+def _told(run: Run) -> dict[int, Seen]:
+    """Per rank: what info.json of msprof says of its device."""
+    names = ("ai_core_num", "aiv_num", "aic_frequency")
+    asked = ", ".join(
+        f"try_cast(json_extract_string(settings, '$.{name}') AS DECIMAL(12, 3))::DOUBLE" for name in names
+    )
+    rows = run.con.execute(f"SELECT rank, {asked} FROM rank WHERE json_valid(settings)").fetchall()
+    found = {}
+    for rank, *numbers in rows:
+        cube, vector, clock = (number if number is not None and number > 0 else None for number in numbers)
+        found[rank] = Seen(None if cube is None else int(cube), None if vector is None else int(vector), clock)
+    return {rank: found.get(rank, NOTHING) for rank in run.ranks}
+
+
+def known(name: str | None, backend: str | None, seen: Seen, told: Seen = NOTHING) -> Device | None:
+    """The facts on which all models agree that bear the name and fit what the capture shows.
+
+    What the capture says in so many words (`told`) stands, and a model that says otherwise is not it.
+    """
     if name is None:
         named = [model for model in models() if model.backend == "npu"] if backend == "npu" else []
     else:
         named = [model for model in models() if model.name.fullmatch(name) or model.family == name]
     fitting = [model for model in named if model.fits(seen)]
+    exact = [model for model in fitting if model.equals(told) == told.count]
+    fitting = exact if exact or name is None else fitting
     best = max((model.equals(seen) for model in fitting), default=0)
     left = [model for model in fitting if model.equals(seen) == best]
-    if not left or (name is None and not best):
+    if name is None and not best and told == NOTHING:
         left = []
     facts = {key: value for key in _FACTS
              if (value := _common(model.facts.get(key) for model in left)) is not None}  # fmt: skip
     if left and "clock_mhz" not in facts and all("clock_mhz" in model.facts for model in left):
         facts["clock_mhz"] = min(model.facts["clock_mhz"] for model in left)  # no lower than any of them
-    if not facts and seen == Seen():
+    if not facts and seen == told == NOTHING:
         return None
+    facts |= {key: value for key, value in vars(told).items() if value is not None}
     facts.setdefault("cube_cores", seen.cube_cores)
     facts.setdefault("vector_cores", seen.vector_cores)
     if seen.clock_mhz is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from npulens.ingest.readers.ascend import small_json
@@ -18,6 +18,8 @@ DEVICE = re.compile(r"^device_(\d{1,4})$")
 EXPORT = "mindstudio_profiler_output"
 #: Where versions before mindstudio_profiler_output put the export of a device.
 OLD_EXPORT = ("timeline", "summary")
+#: Of DeviceInfo in info.json: cores that hold the matrix unit, those that do not, and the clock of the first in MHz.
+CHIP = ("ai_core_num", "aiv_num", "aic_frequency")
 #: PROF directories of one folder that are looked at.
 _SIBLINGS = 256
 SMALL = re.compile(r"^(info\.json|start_info|end_info)(\.\d{1,4})?$")
@@ -34,6 +36,8 @@ class About:
     begin_monotonic: int | None = None
     end_unix: int | None = None
     end_monotonic: int | None = None
+    #: What info.json says of the device: how many cores it has, and their rated clock.
+    chip: Mapping[str, int | float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,16 @@ def about(prof: Path, device: int | None) -> About:
         small_json.whole(start.get("clockMonotonicRaw")),
         _us(end.get("collectionTimeEnd")),
         small_json.whole(end.get("clockMonotonicRaw")),
+        _chip(info.get("DeviceInfo"), device),
     )
+
+
+def _chip(told: object, device: int | None) -> dict[str, int | float]:
+    """The positive numbers of `CHIP` that the entry of a device holds."""
+    entries = [entry for entry in told[:_SIBLINGS] if isinstance(entry, dict)] if isinstance(told, list) else []
+    entry = next((one for one in entries if small_json.whole(one.get("id")) == device), {})
+    numbers = {name: small_json.number(entry.get(name)) for name in CHIP}
+    return {name: value for name, value in numbers.items() if value is not None and 0 < value < 1e6}
 
 
 def interrupted(prof: Path) -> bool:

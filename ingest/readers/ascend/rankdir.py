@@ -147,6 +147,7 @@ def describe(root: Path, draft: Draft, device: int | None = None) -> bool:
     }
     if prof := prof_dir.find(root, device):
         clock |= prof_dir.clock(prof.about)
+        draft.fact("settings", _text({**config, **prof.about.chip}))
         draft.fact("device_id", prof.device)
         draft.fact("host", prof.about.host)
         draft.fact("pid", prof.about.pid)

@@ -136,6 +136,18 @@ def test_missing_shapes_name_the_setting() -> None:
 
 
 NPU = {"backend": "npu", "device_name": "Ascend910B2"}
+
+
+def test_what_makes_numbers_of_nothing_lacks_no_shapes() -> None:
+    """DSARandomNormal has no input: what it writes is all it moves. With neither recorded, nothing is known."""
+    made = {"op_type": "DSARandomNormal", "core": "DSA_SQE", "output_shapes": "4,8", "output_dtypes": "FLOAT"}
+    one = {"id": 1, "kind": "kernel", "name": "DSARandomNormal", "at": 0, "for": 5}
+    got = found([{**one, "kernel": made}], NPU)
+    assert got.missing == () and only(got, "DSARandomNormal").bytes == 128
+    bare = found([{**one, "kernel": {"op_type": "DSARandomNormal"}}], NPU)
+    assert bare.missing[0].reason == "no_shapes"
+
+
 SHAPED = {"op_type": "MatMulV3", "core": "AI_CORE", "input_shapes": "4096,4096;4096,4096",
           "input_dtypes": "DT_BF16;DT_BF16", "input_formats": "ND;ND", "output_shapes": "4096,4096",
           "output_dtypes": "DT_BF16", "output_formats": "ND"}  # fmt: skip

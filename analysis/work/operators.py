@@ -375,7 +375,9 @@ def work_of(kind: Kind, given: str | None, backend: str = "", gives: str | None 
         return Work("unknown", None, None, None, reason=reason)
     outputs: tuple[Argument, ...] | None
     try:
-        inputs = arguments(kind.input_shapes, kind.input_dtypes, kind.input_formats, kind.name)
+        # Where the result was recorded and no input was, it has none: a generator of random numbers.
+        alone = kind.input_shapes is None and kind.output_shapes is not None
+        inputs = () if alone else arguments(kind.input_shapes, kind.input_dtypes, kind.input_formats, kind.name)
         outputs = None if kind.output_shapes is None else arguments(
             kind.output_shapes, kind.output_dtypes, kind.output_formats
         )  # fmt: skip

@@ -18,11 +18,14 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from npulens.analysis.capability import BY_NAME, Has, capabilities
 from npulens.analysis.collect import Recipe, recipe
 from npulens.analysis.device.family import on_npu
 from npulens.analysis.finding import Finding
 from npulens.analysis.idle.pieces import idle
+from npulens.analysis.intervals import Intervals
 from npulens.analysis.ranks.clock import clock
 from npulens.analysis.run import Run
 from npulens.analysis.say import duration, share
@@ -44,6 +47,8 @@ WARM_UP = 1.5
 CLOCK_SHARE = 0.01
 #: Work from before the recording that takes this share of it is said.
 BACKLOG_SHARE = 0.01
+#: Time without recorded work is told from this share on.
+UNTOLD_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,8 @@ def doubts(run: Run) -> tuple[Doubt, ...]:
     """What may mislead, the worst first."""
     found = run.get(facts)
     return tuple([
-        *_files(found), *_launches(found), *_backlog(run), *_clocks(run), *_steps(run), *_profiler(run), *_export(run)
+        *_files(found), *_untold(run), *_launches(found), *_backlog(run), *_clocks(run), *_steps(run), *_profiler(run),
+        *_export(run),
     ])  # fmt: skip
 
 
@@ -149,6 +155,24 @@ def _files(found: Facts) -> Iterator[Doubt]:
         yield Doubt("dropped", (
             f"{dropped} events were not kept, so time shown as idle may be work that is missing",
             f"有事件未保留（{dropped}），显示为空闲的时间可能是缺失的工作",
+        ))  # fmt: skip
+
+
+def _untold(run: Run) -> Iterator[Doubt]:
+    """Time in which nothing recorded ran, where more may have run than was recorded: it is not known to be idle."""
+    silent = []
+    for rank in set(run.ranks) - set(run.get(idle).ranks):
+        if (window := run.window(rank)) is not None and window[1] > window[0]:
+            whole = Intervals(*(np.array([moment], np.int64) for moment in window))
+            silent.append(((whole - run.activity(rank).work()).total(), whole.total(), rank))
+    ns, whole_ns, rank = max(silent, default=(0, 1, 0))
+    if ns > UNTOLD_SHARE * whole_ns:
+        lost, all_, part = duration(ns), duration(whole_ns), share(ns / whole_ns)
+        yield Doubt("untold", (
+            f"rank {rank}: none of the recorded work ran for {lost} of {all_} ({part}). Not all of the device's work "
+            "was recorded, so whether it idled, copied or communicated then cannot be told",
+            f"rank {rank}：{all_} 中有 {lost}（{part}）没有任何已采集的设备任务在执行；设备上的任务没有全部采集，"
+            "无法判断当时是空闲、拷贝还是通信",
         ))  # fmt: skip
 
 

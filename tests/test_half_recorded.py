@@ -48,3 +48,6 @@ def test_a_gap_is_idle_only_where_copies_were_recorded(absent: tuple[str, ...], 
     found = said(KERNELS, *absent)
     assert outcomes(found)["idle_unexplained"] == outcome
     assert all(one.reason for one in found.outcomes if one.outcome == "not_measured")
+    doubts = [one for one in found.quality.doubts if one.name == "untold"]
+    assert len(doubts) == (outcome == "not_measured")
+    assert all("rank 0: none of the recorded work ran for 3.90 ms of 4.10 ms (95.1 %)" in one.text[0] for one in doubts)

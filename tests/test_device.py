@@ -152,3 +152,14 @@ def test_a_clock_that_is_no_number_says_nothing(clock: str) -> None:
     run = Run(connection({"spans": [], "rank": {0: {"settings": settings}}}))
     found = device(run, 0)
     assert found is not None and (found.cube_cores, found.clock_mhz) == (20, 1500)  # the lowest of 20
+
+
+def test_a_kernel_whose_cube_counted_nothing_ran_on_vector_cores() -> None:
+    """CANN of 2023 on a 910B: element-wise kernels are called AI_CORE, and have as many blocks as vector cores."""
+    blocks = [("MIX_AIC", 24), ("MIX_AIC", 24), ("AI_CORE", 48), ("AI_CORE", 48)]
+    spans = [{"id": at, "kind": "kernel", "name": "k", "at": 10 * at, "for": 5,
+              "kernel": {"core": core, "block_num": count}} for at, (core, count) in enumerate(blocks)]  # fmt: skip
+    cycles = [{"rank": 0, "span_id": at, "metric": "aic_total_cycles", "value": value}
+              for at, value in enumerate((9.0, 9.0, 0.0, 0.0))]  # fmt: skip
+    found = device(Run(connection({"spans": spans, "tables": {"pmu": cycles}})), 0)
+    assert found is not None and (found.cube_cores, found.vector_cores) == (24, 48)

@@ -266,9 +266,13 @@ def _seen(run: Run) -> dict[int, Seen]:
     for rank, vector, count in run.con.execute(
         # Tiling cuts a kernel into as many blocks as there are cores where its data allows: the largest block
         # count that several kernels share is the number of cores. Far more blocks are waves.
-        "SELECT rank, list_contains(?, core) AS vector, max(block_num) FROM ("
-        "  SELECT rank, core, block_num, count(*) OVER (PARTITION BY rank, core, block_num) AS times FROM kernel"
-        "  WHERE list_contains(?, core) AND block_num BETWEEN 2 AND ?"
+        # CANN of 2023 calls both kinds of a divided device AI_CORE: where the cube counted no cycle it was the other.
+        "SELECT rank, vector, max(block_num) FROM ("
+        "  SELECT rank, vector, block_num, count(*) OVER (PARTITION BY rank, vector, core, block_num) AS times FROM ("
+        "    SELECT rank, core, block_num, list_contains(?, core) OR span_id IN ("
+        "      SELECT span_id FROM pmu WHERE metric = 'aic_total_cycles' AND value = 0"
+        "    ) AS vector FROM kernel WHERE list_contains(?, core) AND block_num BETWEEN 2 AND ?"
+        "  )"
         ") WHERE times > 1 GROUP BY ALL",
         [list(VECTOR), [*CUBE, *VECTOR], MOST_CORES],
     ).fetchall():

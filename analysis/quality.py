@@ -24,6 +24,7 @@ from npulens.analysis.capability import BY_NAME, Has, capabilities
 from npulens.analysis.collect import Recipe, recipe
 from npulens.analysis.device.family import on_npu
 from npulens.analysis.finding import Finding
+from npulens.analysis.idle.blame import said as ranges
 from npulens.analysis.idle.pieces import idle
 from npulens.analysis.intervals import Intervals
 from npulens.analysis.ranks.clock import clock
@@ -146,10 +147,15 @@ def doubts(run: Run) -> tuple[Doubt, ...]:
 
 
 def _files(found: Facts) -> Iterator[Doubt]:
+    alike: dict[str | None, list[int]] = {}
     for rank, reason in found.partial:
-        yield Doubt(
-            "partial", (f"rank {rank} is incomplete: {reason}", f"rank {rank} 的数据不完整：{render(reason, 'zh')}")
-        )
+        alike.setdefault(reason, []).append(rank)
+    for reason, ranks in alike.items():
+        listed = ranges(tuple(ranks))
+        yield Doubt("partial", (
+            f"rank {listed} is incomplete: {reason}" if len(ranks) == 1 else f"ranks {listed} are incomplete: {reason}",
+            f"rank {listed} 的数据不完整：{render(reason, 'zh')}",
+        ))  # fmt: skip
     if found.dropped:
         dropped = f"{found.dropped:,} of {found.events + found.dropped:,}"
         yield Doubt("dropped", (

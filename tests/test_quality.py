@@ -69,6 +69,14 @@ def test_points_add_up_as_documented() -> None:
     assert score_of([]) == 0
 
 
+def test_ranks_that_lack_the_same_are_told_together() -> None:
+    reasons = ("cut", "cut", "torn", "cut")
+    ranks = {rank: {"status": "partial", "reason": why} for rank, why in enumerate(reasons)}
+    told = [one.text[0] for one in quality(Run(connection({"spans": [*spans()], "rank": ranks}))).doubts
+            if one.name == "partial"]  # fmt: skip
+    assert told == ["ranks 0-1, 3 are incomplete: cut", "rank 2 is incomplete: torn"]
+
+
 def test_partial_trust_is_a_share() -> None:
     lines = [*spans(2), {"id": 900, "kind": "kernel", "name": "lost", "at": 150, "for": 5, "kernel": {}}]
     lines += [{"id": 901, "kind": "kernel", "name": "early", "at": 104, "for": 1, "by": 12, "kernel": {}}]

@@ -11,6 +11,7 @@ import pytest
 from npulens.analysis.idle.blame import blames
 from npulens.analysis.idle.culprit import FRAMEWORK, GENERATED, OWN, PACKAGE, codes, whose
 from npulens.analysis.idle.host_names import PATTERNS
+from npulens.analysis.idle.origin import origin
 from npulens.analysis.run import Run
 from tests.tablecase import connection
 
@@ -76,3 +77,19 @@ def test_the_innermost_own_code_with_most_of_the_time_is_named_and_its_moment_co
 def test_what_compiles_is_a_function_not_its_file(name: str, compiles: bool) -> None:
     sql = "SELECT regexp_matches(?, ?)"
     assert duckdb.connect().execute(sql, [name, PATTERNS["compile"]]).fetchall() == [(compiles,)]
+
+
+@pytest.mark.parametrize(
+    ("above", "wanted"),
+    [
+        ([], ""),  # a launch tells nothing of itself
+        ([("runtime", "AscendCL@aclnnAdd")], "aclnnAdd"),
+        ([("runtime", "AscendCL@aclnnAdd"), ("cpu_op", "aten::add")], "aten::add"),
+    ],
+)
+def test_msprof_alone_tells_which_call_launched_a_task(above: list[tuple[str, str]], wanted: str) -> None:
+    hosts_ = [("runtime", "Node@launch"), *above]
+    calls = [{"id": at, "kind": kind, "name": name, "at": 10 - at, "for": 5 + 2 * at}
+             for at, (kind, name) in enumerate(hosts_, 1)]  # fmt: skip
+    task = {"id": 9, "kind": "kernel", "name": "add", "at": 40, "for": 5, "by": 1}
+    assert str(origin(Run(connection({"spans": [*calls, task]})), 9)) == wanted

@@ -41,13 +41,15 @@ def origin(run: Run, span_id: int) -> Origin:
     wanted = known.sources[span_id]
     op: str | None = None
     outer: str | None = None
-    for _ in range(DEEPEST):
+    around: str | None = None  # the outermost call of the runtime around the launch
+    for depth in range(DEEPEST):
         if not wanted:
             break
         _call(run, wanted)
         rows = [known.calls[span] for span in sorted(set(wanted)) if span in known.calls]
         rows.sort(key=lambda one: -one.ts_ns)
         op = op or next((one.name for one in rows if one.kind == "cpu_op"), None)
+        around = next((one.name for one in rows if depth and one.kind == "runtime"), around)
         frames = [frame.strip() for one in rows for frame in (one.frames or "").split("\n") if frame.strip()]
         frames += [one.name for one in rows if one.kind == "python"]
         mine = next((frame for frame in frames if whose(frame) == OWN), None)
@@ -55,6 +57,8 @@ def origin(run: Run, span_id: int) -> Origin:
             return Origin(op, mine)
         outer = outer or next((frame for frame in frames if whose(frame) != GENERATED), None)
         wanted = [one.parent_id for one in rows if one.parent_id is not None]
+    if op is None and outer is None and around is not None:
+        return Origin(around.rpartition("@")[2], None)  # msprof alone: AscendCL@aclnnAdd around Node@launch
     return Origin(op, outer)
 
 

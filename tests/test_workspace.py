@@ -111,7 +111,7 @@ def test_the_list_holds_every_problem_and_chips_hold_every_other_outcome(place: 
 def test_the_chosen_problem_says_what_to_do(place: Path) -> None:
     page = opened("en", f"Make {MARKUP} faster")
     table = next(one.value for one in page.dataframe if one.value.shape[1] == 2)
-    assert dict(table.to_numpy().tolist())["length"] == "40.0 µs"
+    assert dict(table.to_numpy().tolist())["Length"] == "40.0 µs"
     code = next(element.value for element in page.code if "torch.profiler.profile(" in element.value)
     compile(code, "configuration", "exec")
 

@@ -104,7 +104,7 @@ power: .venv/.test  ## false alarms and power of the gate beside its rivals', in
 nights: .venv/.test  ## sixty nights of a simulated lab through npulens nightly: was everything found, and nothing else
 	$(BIN)/python -m tests.nights
 
-mutations: .venv/.test  ## which of 40 small defects in the product the quick tests notice, half an hour; MUTATION_ARGS=--whole: all tests, three hours
+mutations: .venv/.test  ## which of 40 small defects in the product the quick tests notice, half an hour; MUTATION_ARGS=--whole: all tests, two hours
 	$(BIN)/python -m tests.mutations $(MUTATION_ARGS)
 
 models: .venv/.test torch  ## the seeds' models, fused and not, on this machine: docs/models.md, half an hour of a quiet machine

@@ -98,12 +98,12 @@ def blame(run: Run, found: Idle, ranks: tuple[int, ...], which: NDArray[np.bool_
     mine = mine[np.argsort(-length[mine], kind="stable")]
     totals = found.totals(_marked(len(found.rank), mine))
     worst = max(totals[rank] for rank in ranks)
-    code, per_code, there = _where(run, found, mine[:_LOOKED_UP])
+    looked = mine[:_LOOKED_UP]
+    code, per_code, there = _where(run, found, looked)
     tells = bool(code) and per_code >= _TELLS
-    first = there if tells else np.zeros(len(there), np.bool_)
-    shown = np.concatenate((mine[:_LOOKED_UP][first], mine[:_LOOKED_UP][~first]))[:GAPS]
+    shown = (np.concatenate((looked[there], looked[~there])) if tells else looked)[:GAPS]
     once = happened_once(run, found, ranks, mine)
-    longest = int(length[mine[:_LOOKED_UP][there]].max(initial=0))
+    longest = int(length[looked[there]].max(initial=0))
     whole = int(length[mine].sum())  # of which the code has, about, its share of what was looked up
     scattered = tells and longest * run.step_count * len(ranks) < _ONE_CALL * per_code * whole
     numbers: dict[str, Value] = {

@@ -32,6 +32,7 @@ SNIPPETS: dict[str, Snippet] = {
         "model = torch.compile(model)",
         "model = torch.compile(model, mode='reduce-overhead')   # records a graph",
     ),
+    "host_late warming": Snippet("schedule(wait=0, warmup=0, active=5)", "schedule(wait=5, warmup=1, active=5)"),
     "sync_stall": Snippet(
         "total += loss.item()\nif grad.isnan().any():\n    grad.zero_()",
         "total += loss.detach()          # read total.item() every 100 steps\n"
@@ -62,6 +63,10 @@ SNIPPETS: dict[str, Snippet] = {
     "compile": Snippet(
         "model = torch.compile(model)\nout = model(batch)                # a new length compiles again",
         "model = torch.compile(model)\ntorch._dynamo.mark_dynamic(batch, 1)\nout = model(batch)",
+    ),
+    "memory_alloc uncached": Snippet(
+        "# environment: PYTORCH_NO_NPU_MEMORY_CACHING=1  (PYTORCH_NO_CUDA_MEMORY_CACHING)\ntrain()",
+        "# environment: without it\ntrain()",
     ),
     "memory_alloc": Snippet(
         "for batch in loader:\n    train_step(batch)\n    torch.cuda.empty_cache()    # torch.npu.empty_cache()",

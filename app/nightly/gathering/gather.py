@@ -25,8 +25,8 @@ from npulens.ingest.errors import IngestError
 
 #: With less room than this a step that failed is not the step's fault.
 _LEAST_ROOM = 1 << 16
-#: Letters of a value that the journal keeps.
-_MOST_TEXT = 2000
+#: Letters of a value that the journal keeps, and of a reason as data, of which a part would say nothing.
+_MOST_TEXT, _MOST_DATA = 500, 4000
 #: A task whose first sessions all fail is not tried any longer tonight.
 PATIENCE = 2
 
@@ -121,11 +121,11 @@ class Gather:
 
 
 def _plain(said: Said) -> dict[str, Any]:
-    return {"key": said.key, "values": {name: _text(value) for name, value in said.values.items()}}
+    return {"key": said.key, "values": {name: _text(name, value) for name, value in said.values.items()}}
 
 
-def _text(value: object) -> object:
-    return value if isinstance(value, int | float) else str(value)[:_MOST_TEXT]
+def _text(name: str, value: object) -> object:
+    return value if isinstance(value, int | float) else str(value)[: _MOST_DATA if name == "said" else _MOST_TEXT]
 
 
 def sessions(facts: Journal, task: str, side: str) -> dict[int, list[Result]]:

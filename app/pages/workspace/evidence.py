@@ -25,7 +25,6 @@ from npulens.app.text.snippets import snippet
 from npulens.ingest.store import notes, runs
 from npulens.ingest.store.notes import Remark
 
-#: Endings of a number's name that are its unit.
 _PLACE = re.compile(r"^(?P<file>.+)\((?P<line>\d{1,9})\): (?P<function>.*)$")
 #: Lines that are shown before and behind the one that a frame names.
 _BEFORE, _BEHIND = 1, 11

@@ -183,5 +183,4 @@ TEXT = {
     "cause_profiler_overhead": ("profiler overhead", "采集开销"),
     "cause_step_jitter": ("step jitter", "步间抖动"),
     "cause_idle_unexplained": ("unexplained idle time", "原因不明的空闲"),
-    # numbers of findings, without the unit that their names end with
 }

@@ -183,9 +183,8 @@ _OPERATOR_TIME = (
 #: Collectives and their parts: what moves or tells something, what waits, and the whole.
 _MOVES, _WAITS, _WHOLE = _OF_A_COLLECTIVE = range(3)
 _PARTS = (
-    "SELECT rank, ts_ns, end_ns, part FROM (SELECT s.rank, s.ts_ns, s.ts_ns + s.dur_ns AS end_ns, "
-    f"(CASE WHEN t.part = 'wait' THEN {_WAITS} ELSE {_MOVES} END)::UTINYINT AS part "
-    "FROM comm_task t JOIN span s USING (span_id) UNION ALL "
+    "SELECT rank, ts_ns, end_ns, part FROM (SELECT rank, ts_ns, end_ns, "
+    f"(CASE WHEN part = 'wait' THEN {_WAITS} ELSE {_MOVES} END)::UTINYINT AS part FROM comm_task UNION ALL "
     f"SELECT rank, ts_ns, ts_ns + dur_ns, {_WHOLE} FROM span WHERE kind = 'comm_op' "
     "OR kind = 'kernel' AND span_id IN (SELECT span_id FROM comm WHERE op_span_id = span_id)) "
     "WHERE rank BETWEEN ? AND ?"

@@ -91,15 +91,23 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     with np.errstate(invalid="ignore"):
         times = usual / found.rate
     slow: dict[tuple[int, int], list[Ints]] = {}
-    for one in np.unique(link[known & enough]).tolist():
-        rows = np.flatnonzero((link == one) & enough)
-        if len(rows) >= limits.least_count and np.mean(times[rows] >= limits.least_times) >= limits.least_part:
-            rank, peer = int(found.rank[rows[0]]), int(found.peer[rows[0]])
-            slow.setdefault((min(rank, peer), max(rank, peer)), []).append(rows)
+    for rows in _often_slow(link, times, known & enough, limits):
+        rank, peer = int(found.rank[rows[0]]), int(found.peer[rows[0]])
+        slow.setdefault((min(rank, peer), max(rank, peer)), []).append(rows)
     shared = set.intersection(*(set(ends) for ends in slow)) if len(slow) > 1 else set()
     both = [np.concatenate(rows) for rows in slow.values()]
     for rows in sorted(both, key=lambda rows: -np.median(times[rows]))[:_MOST]:
         yield _candidate(run, found, rows, usual, float(np.median(times[rows])), shared)
+
+
+def _often_slow(link: Ints, times: Floats, wanted: Bools, limits: Limits) -> Iterator[Ints]:
+    """The wanted transfers of each link of which most are slow, by the number of the link."""
+    count = np.bincount(link, wanted)
+    slow = np.bincount(link, wanted & (times >= limits.least_times))
+    picked = (count >= limits.least_count) & (slow >= limits.least_part * count)
+    rows = np.flatnonzero(wanted & picked[link])
+    rows = rows[np.argsort(link[rows], kind="stable")]
+    return (part for part in np.split(rows, np.flatnonzero(np.diff(link[rows])) + 1) if len(part))
 
 
 def _usual(found: Packets, link: Ints) -> tuple[Floats, Bools]:

@@ -14,7 +14,7 @@ CREATE OR REPLACE VIEW comm_task (
     end_ns         -- end, from run.origin_ns
 ) AS
 SELECT
-    s.span_id, s.rank, s.step, c.op_span_id, c.plane,
+    span_id, rank, s.step, c.op_span_id, c.plane,
     CASE
         WHEN c.task_type ILIKE '%wait%' THEN 'wait'  -- Notify_Wait, Notify Wait
         -- Notify_Record, Write Value, RDMA_SEND_NOTIFY
@@ -22,4 +22,4 @@ SELECT
         ELSE 'transfer'
     END,
     c.dst_rank, c.dst_local, c.bytes, s.ts_ns, s.ts_ns + s.dur_ns
-FROM comm c JOIN span s USING (span_id) WHERE c.task_type IS NOT NULL AND s.kind <> 'comm_op';
+FROM comm c JOIN span s USING (rank, span_id) WHERE c.task_type IS NOT NULL AND s.kind <> 'comm_op';

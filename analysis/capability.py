@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npulens.analysis.device.family import on_npu
+from npulens.analysis.device.family import by_msprof, on_npu
 from npulens.analysis.idle.pieces import idle
 from npulens.analysis.intervals import Intervals
 from npulens.analysis.limits import COVERED
@@ -110,6 +110,23 @@ def _parts_told(run: Run) -> float:
 
 def setting(run: Run, name: str) -> str | None:
     """What would record it, in the profiler that made the capture."""
+    return its_own(run, _setting(run, name), name)
+
+
+def its_own(run: Run, text: str | None, name: str = "") -> str | None:
+    """A setting of torch_npu's profiler as msprof has it, where that made the capture. `name`: what it would record."""
+    if text is None or not run.get(by_msprof):
+        return text
+    known = OF_MSPROF.get(name) or _AS_OPTIONS.get(text)
+    return known or (f"torch_npu.profiler: {text}" if _of_torch_npu(text) else text)
+
+
+def _of_torch_npu(text: str) -> bool:
+    """Whether only torch_npu's profiler has it: msprof records nothing of Python or of a framework."""
+    return "=" in text and not text.startswith(("msprof", "--")) or text.startswith("prof.step()")
+
+
+def _setting(run: Run, name: str) -> str | None:
     rows = run.con.execute("SELECT backend, formats FROM rank ORDER BY rank LIMIT 1").fetchall()
     npu = all(on_npu(backend, formats) for backend, formats in rows)
     return BY_NAME[name].npu if npu else BY_NAME[name].torch
@@ -135,6 +152,19 @@ def unexplained(run: Run) -> dict[int, tuple[int, int]]:
 
 _LEVEL1, _LEVEL2 = "profiler_level=Level1", "profiler_level=Level2"
 _NPU, _CUDA = "activities=[CPU, NPU]", "activities=[CPU, CUDA]"
+#: The option of msprof that records what a detector may need. What is not here it does not record, nor operators.
+OF_MSPROF = {
+    **dict.fromkeys(("kernels", "kernel_types", "kernel_cores", "kernel_shapes", "kernel_blocks", "collectives",
+                     "comm_tasks", "peer_waits", "frequency"), "msprof --task-time=l1"),
+    "kernel_counters": "msprof --task-time=l1 --aic-metrics=PipeUtilization",
+    **dict.fromkeys(("launches", "compiling"), "msprof --ascendcl=on"),
+    "host_ops": f"torch_npu.profiler: {_NPU}",
+    **dict.fromkeys(("runtime_calls", "copies", "copy_bytes"), "msprof --ascendcl=on --runtime-api=on"),
+}  # fmt: skip
+_COUNTERS = f"{_LEVEL1}, aic_metrics=PipeUtilization"
+_AS_OPTIONS = {
+    _LEVEL1: OF_MSPROF["kernels"], _LEVEL2: OF_MSPROF["copies"], _COUNTERS: OF_MSPROF["kernel_counters"],
+}  # fmt: skip
 _RECORDED = "SELECT rank FROM coverage WHERE status <> 'absent' AND table_name = "
 _SPANS = "SELECT rank FROM span_kind WHERE kind = "
 # A rank of which no device work was recorded cannot be known to have run no collective.
@@ -220,7 +250,7 @@ CAPABILITIES: tuple[Capability, ...] = (
     Capability("kernel_blocks", ("how many cores a kernel used", "算子使用的核数"), "kernel",
                _filled("kernel_has", "block_num"), _LEVEL1, None, 1, _KERNEL_TIME.format(column="block_num")),
     Capability("kernel_counters", ("counters of the AI cores", "AI Core 计数器"), "pmu", None,
-               f"{_LEVEL1}, aic_metrics=PipeUtilization", None, 1),
+               _COUNTERS, None, 1),
     Capability("launches", ("which host call launched a task", "主机下发到设备的连线"), "link",
                "SELECT rank FROM link_route WHERE route <> 'fwdbwd'", _NPU, _CUDA, 0, _LAUNCHED_TIME),
     Capability("host_ops", ("the framework's operators on the host", "主机侧框架算子"), "host_op",
@@ -400,8 +430,8 @@ def _has(
         return Has(capability, having_it, lacking, *_NOT_OF_THE_KIND[capability.of], capability.npu, False)
     if on_cpu.issuperset(lacking) and capability.name in _OF_DEVICES:
         return Has(capability, having_it, lacking, *_A_CPU_HAS_NONE, None, False)
-    why = _NOT_TOLD if unknown else _why(capability, said(lacking[0]), *made[lacking[0]])
-    return Has(capability, having_it, lacking, *why)
+    en, zh, text = _NOT_TOLD if unknown else _why(capability, said(lacking[0]), *made[lacking[0]])
+    return Has(capability, having_it, lacking, en, zh, its_own(run, text, capability.name))
 
 
 def _why(capability: Capability, said: _TableCoverage, npu: bool, level: str | None) -> tuple[str, str, str | None]:

@@ -1,8 +1,8 @@
 """A ready profiler configuration that would fill the holes of a capture.
 
-For an NPU it is torch_npu.profiler's, with keywords that every torch_npu from 2.1 to 2.14 knows; for everything else
-torch.profiler's. It keeps what the capture already has and adds what is missing. It also names the ranks: those
-captured, the rank that others wait for, and of a small job all of them.
+For an NPU it is torch_npu.profiler's, with keywords that every torch_npu from 2.1 to 2.14 knows. Where msprof made the
+capture it is a command of msprof; for everything else torch.profiler's. It keeps what the capture already has and adds
+what is missing. It also names the ranks: those captured, the rank that others wait for, and of a small job all of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from npulens.analysis.capability import BY_NAME
+from npulens.analysis.capability import BY_NAME, OF_MSPROF
+from npulens.analysis.device.family import by_msprof
 from npulens.analysis.finding import Finding
 from npulens.analysis.run import Run
 
@@ -27,6 +28,8 @@ RANK_NUMBERS = ("late_rank", "peer_rank", "peer", "slow_rank")
 #: Steps to record: five make a mean; twice as many where steps differ from each other.
 STEPS, MORE_STEPS = 5, 10
 _LEVELS = ("profiler_level=Level1", "profiler_level=Level2")
+#: Settings of torch_npu.profiler that msprof has no option for.
+_OF_PYTHON = ("gc_detect_threshold", "profile_memory", "with_stack")
 _ACTIVITY = {"xpu": "XPU", "mtia": "MTIA"}  # CUDA otherwise: ROCm is CUDA to PyTorch
 _SKIP = 10  # steps before, so that compiling and warming up are over
 
@@ -35,7 +38,7 @@ _SKIP = 10  # steps before, so that compiling and warming up are over
 class Recipe:
     """What to run next time."""
 
-    tool: str  # 'torch_npu' or 'torch'
+    tool: str  # 'torch_npu', 'msprof' or 'torch'
     activity: str  # of the device
     ranks: tuple[int, ...] | None  # None: every rank
     why: Pair  # the ranks, in a sentence
@@ -48,8 +51,15 @@ class Recipe:
             "why": _in(lang, self.why), "code": self.code(lang),
         }  # fmt: skip
 
+    @property
+    def language(self) -> str:
+        """Of the code."""
+        return "bash" if self.tool == "msprof" else "python"
+
     def code(self, lang: str) -> str:
-        """Python to paste around the training loop."""
+        """Python to paste around the training loop, or a command."""
+        if self.tool == "msprof":
+            return _msprof(self, lang)
         return _torch_npu(self, lang) if self.tool == "torch_npu" else _torch(self, lang)
 
 
@@ -61,7 +71,8 @@ def recipe(run: Run, about: Mapping[str, Any], missing: Sequence[str], findings:
     if not about["npu"]:
         activity = _ACTIVITY.get(str(about["backend"]), "CUDA")
         return Recipe("torch", activity, ranks, why, steps, tuple(for_any(missing)))
-    return Recipe("torch_npu", "NPU", ranks, why, steps, tuple(for_npu(about["level"], missing)))
+    settings = tuple(for_npu(about["level"], missing))
+    return Recipe("msprof" if run.get(by_msprof) else "torch_npu", "NPU", ranks, why, steps, settings)
 
 
 def for_npu(made: str | None, missing: Sequence[str]) -> list[tuple[str, str, Pair]]:
@@ -152,6 +163,21 @@ def _torch(recipe: Recipe, lang: str) -> str:
         *(_line(*setting, lang, 4) for setting in recipe.settings),
         *_loop(recipe, lang),
     ])  # fmt: skip
+
+
+def _msprof(recipe: Recipe, lang: str) -> str:
+    """msprof has no keywords of Python: what it never records stands above, for torch_npu.profiler."""
+    more = [
+        "# " + _in(lang, (
+            f"{en}: {name}={value} of torch_npu.profiler, not msprof",
+            f"{zh}：用 torch_npu.profiler 的 {name}={value} 采集，msprof 不采集",
+        ))
+        for name, value, (en, zh) in recipe.settings if name in _OF_PYTHON and en
+    ]  # fmt: skip
+    commands = [text.split() for text in OF_MSPROF.values() if text.startswith("msprof")]
+    options = " ".join(dict.fromkeys(option for _, *options in commands for option in options))
+    yours = _in(lang, ("your program", "你的程序"))
+    return "\n".join([*more, f"msprof {options} --output=./npulens_capture python train.py  # {yours}", ""])
 
 
 def _schedule(recipe: Recipe) -> str:

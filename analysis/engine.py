@@ -25,7 +25,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from npulens.analysis.capability import capabilities, explains, held, of_this_kind, setting, unexplained
+from npulens.analysis.capability import capabilities, explains, held, its_own, of_this_kind, setting, unexplained
 from npulens.analysis.causes import CAUSES, OF_IDLE
 from npulens.analysis.device.family import family
 from npulens.analysis.discovery import OURS, Detector, detectors
@@ -173,7 +173,8 @@ def judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Findi
             return _of_requests(run, detector, candidates, limits)
         measured = sorted((_measured(run, detector, c) for c in candidates), key=lambda finding: -finding.saving_ns)
     except NotMeasured as missing:
-        return [], Outcome(detector.name, "not_measured", missing.why, missing.why_zh, missing.collect_with)
+        collect_with = its_own(run, missing.collect_with)
+        return [], Outcome(detector.name, "not_measured", missing.why, missing.why_zh, collect_with)
     except Exception as error:  # a defect of one detector must not take the others' answers away
         why = f"{type(error).__name__}: {error}"
         return [], Outcome(detector.name, "failed", why, why)

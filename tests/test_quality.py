@@ -20,9 +20,7 @@ from npulens.analysis.quality import POINTS, Part, Quality, quality, score_of
 from npulens.analysis.run import Run
 from tests.tablecase import connection
 
-CONTRACT = (
-    Path(__file__).resolve().parents[2] / "shared" / "npu" / "torch_npu_profiler_contract_2.1.0-2.14.0.json"
-)
+CONTRACT = Path(__file__).resolve().parents[2] / "shared" / "npu" / "torch_npu_profiler_contract_2.1.0-2.14.0.json"
 
 
 def spans(steps: int = 5, rank: int = 0, first_us: int = 100) -> Iterator[dict[str, Any]]:
@@ -270,3 +268,37 @@ def test_a_strip_is_what_the_device_did() -> None:
     assert drawn.computing == tuple(1.0 if 1 <= place % 10 < 6 else 0.0 for place in range(20))
     assert drawn.steps == ((0, 0, 100_000), (1, 100_000, 190_000))
     assert strip(run, 0, 5, 5).computing == ()
+
+
+def alone(**rank: Any) -> Quality:
+    """A capture of kernels and calls into the runtime, without a framework."""
+    return said({
+        "spans": [span for span in spans() if span["kind"] != "step_mark"], "rank": {0: rank},
+        "absent": ["pmu", "stack", "transfer", "sample"],
+    })  # fmt: skip
+
+
+def test_a_capture_of_msprof_alone_is_told_its_own_options() -> None:
+    found = alone()
+    told = {entry.name: entry.collect_with for entry in found.missing}
+    assert told["kernel_counters"] == "msprof --task-time=l1 --aic-metrics=PipeUtilization"
+    assert told["frequency"] == "msprof --task-time=l1"
+    assert told["copy_bytes"] == "msprof --ascendcl=on --runtime-api=on"
+    assert told["python"] == "torch_npu.profiler: with_stack=True"  # msprof records nothing of Python
+    assert found.collect.tool == "msprof"
+    *lacking, command, end = found.collect.code("en").split("\n")
+    assert command.split("  #")[0] == (
+        "msprof --task-time=l1 --aic-metrics=PipeUtilization --ascendcl=on --runtime-api=on "
+        "--output=./npulens_capture python train.py"
+    )
+    assert (end, any("with_stack=True of torch_npu.profiler" in line for line in lacking)) == ("", True)
+
+
+@pytest.mark.parametrize(
+    "rank",
+    [{"profiler_level": "Level0"}, {"settings": '{"common_config": {}}'}, {"backend": "cuda", "formats": ["kineto"]}],
+)
+def test_a_capture_of_a_framework_keeps_the_settings_of_its_profiler(rank: dict[str, Any]) -> None:
+    found = alone(**rank)
+    assert found.collect.tool != "msprof"
+    assert not any("msprof" in (entry.collect_with or "") for entry in found.missing)

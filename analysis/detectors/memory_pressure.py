@@ -250,9 +250,9 @@ def _pools(run: Run) -> dict[int, _Pool]:
 def _lows(run: Run) -> dict[tuple[int, str | None], list[int]]:
     """The least that each pool has allocated in each step of its rank."""
     rows = run.con.execute(
-        "SELECT s.rank, m.component, min(m.allocated_bytes) FROM step s JOIN memory_sample m ON m.rank = s.rank "
-        "AND m.ts_ns >= s.ts_ns AND m.ts_ns < s.ts_ns + s.dur_ns "
-        "WHERE m.component IS NOT NULL AND m.allocated_bytes IS NOT NULL "
+        "SELECT s.rank, m.component, min(m.allocated_bytes) FROM memory_sample m ASOF JOIN step s "
+        "ON m.rank = s.rank AND m.ts_ns >= s.ts_ns WHERE m.ts_ns < s.ts_ns + s.dur_ns "
+        "AND m.component IS NOT NULL AND m.allocated_bytes IS NOT NULL "
         "GROUP BY s.rank, m.component, s.ts_ns ORDER BY s.rank, m.component, s.ts_ns"
     ).fetchall()
     found: dict[tuple[int, str | None], list[int]] = {}

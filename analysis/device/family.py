@@ -18,3 +18,21 @@ def family(run: Run) -> str:
 def on_npu(backend: str | None, formats: list[str]) -> bool:
     """Whether torch_npu's profiler is the one that would record what is missing."""
     return backend == "npu" or (backend is None and any(name.startswith("torch_npu") for name in formats))
+
+
+#: Spans that only the profiler of a framework records.
+_OF_A_FRAMEWORK = ("cpu_op", "python", "enqueue", "dequeue", "step_mark")
+
+
+def by_msprof(run: Run) -> bool:
+    """Whether msprof alone recorded the run: nothing of a framework, nor settings of its profiler."""
+    rows = run.con.execute("SELECT backend, formats, profiler_level, settings FROM rank").fetchall()
+    plain = all(
+        on_npu(backend, formats) and level is None and "common_config" not in (settings or "")
+        and all(name.startswith("torch_npu") for name in formats)
+        for backend, formats, level, settings in rows
+    )  # fmt: skip
+    ((framework,),) = run.con.execute(
+        "SELECT EXISTS (SELECT 1 FROM span WHERE list_contains(?, kind))", [_OF_A_FRAMEWORK]
+    ).fetchall()
+    return plain and bool(rows) and not framework

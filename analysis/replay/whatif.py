@@ -345,8 +345,10 @@ class Edit:
         times = found.settled.time
         for rank, begin, end in self._elsewhere(spans[~np.isin(spans, found.sync_span)]):
             index = found.ranks.index(rank)
-            low, high = begin + found.offsets[index], end + found.offsets[index]
-            hit |= (found.sync_rank == index) & (times[found.sync_start] >= low) & (times[found.sync_end] <= high)
+            mine = np.flatnonzero(found.sync_rank == index)
+            low, reach = begin + found.offsets[index], np.maximum.accumulate(end + found.offsets[index])
+            last = np.searchsorted(low, times[found.sync_start[mine]], "right") - 1  # of those that begin before it
+            hit[mine] |= (last >= 0) & (reach[last] >= times[found.sync_end[mine]])
         # A window's begin stands still: what was waited for before it is nobody's saving.
         if hit.any():
             hit &= times[found.sync_start] >= times[found.begin[found.sync_rank]]
@@ -362,13 +364,18 @@ class Edit:
         self.changed = True
         return {found.ranks[index] for index in np.unique(found.sync_rank[hit])}
 
-    def _elsewhere(self, spans: Ints) -> list[tuple[int, int, int]]:
-        """Spans that are no waiting calls themselves: operators and functions around them."""
+    def _elsewhere(self, spans: Ints) -> Iterator[tuple[int, Ints, Ints]]:
+        """Spans that are no waiting calls themselves, by rank: operators and functions around them, by begin."""
         if not len(spans):
-            return []
-        return self.run.con.execute(
-            "SELECT rank, ts_ns, ts_ns + dur_ns FROM span WHERE span_id IN (SELECT unnest(?))", [spans.tolist()]
-        ).fetchall()  # fmt: skip
+            return
+        rows = self.run.columns(
+            "SELECT rank, ts_ns, ts_ns + dur_ns AS end_ns FROM span WHERE span_id IN (SELECT unnest(?)) "
+            "ORDER BY rank, ts_ns", [spans.tolist()],
+        )  # fmt: skip
+        ranks = np.asarray(rows["rank"])
+        for mine in np.split(np.arange(len(ranks)), np.flatnonzero(np.diff(ranks)) + 1):
+            if len(mine):
+                yield int(ranks[mine[0]]), np.asarray(rows["ts_ns"])[mine], np.asarray(rows["end_ns"])[mine]
 
     def _peers(self, spans: Ints, ns: Ints) -> None:
         """The last to come would come earlier: the uncaptured peer where it was last, else the latest member."""

@@ -29,7 +29,7 @@ def _run(subject: Subject, lang: str) -> Iterator[str]:
     yield f"{text(wording.outcomes(check, lang))}\n"
     yield from _unseen(check, lang)
     yield f"{text(wording.collect(check, lang))}\n"
-    yield f"```python\n{check.quality.collect.code(lang).rstrip()}\n```\n"
+    yield f"```{check.quality.collect.language}\n{check.quality.collect.code(lang).rstrip()}\n```\n"
 
 
 def _findings(check: Check, lang: str) -> Iterator[str]:

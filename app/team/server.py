@@ -21,7 +21,7 @@ from streamlit.auth_util import encode_provider_token
 
 from npulens.app.agents import route as agents
 from npulens.app.intake import http_upload, load_queue
-from npulens.app.team import config, guard, keeping, metrics, signed_in
+from npulens.app.team import config, guard, keeping, metrics, settling, signed_in
 from npulens.app.text import i18n
 from npulens.app.timeline import perfetto, route
 
@@ -89,6 +89,7 @@ def _sessions() -> int:
 @asynccontextmanager
 async def lifespan(_: st.App) -> AsyncIterator[None]:
     """While the server runs: what is kept too long goes, and an end that was asked for comes within its time."""
+    settling.share_memory()
     team = config.current()
     tidy = asyncio.create_task(_tidy()) if team.sign_in is not None else None
     _end_in_time(asyncio.get_running_loop(), team.graceful_s)

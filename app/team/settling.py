@@ -10,6 +10,7 @@ It is no part of dashboard.py, which runs anew for every page and knows nothing 
 from __future__ import annotations
 
 import atexit
+import ctypes
 import gc
 import importlib
 import sys
@@ -19,11 +20,22 @@ from streamlit import runtime
 
 from npulens.app.intake import load_queue
 
+_ARENA_MAX, _ARENAS = -8, 2  # glibc's number of a setting, and what it is set to
 _MANY = 50  # modules that came since the last time
 _AHEAD = ("plotly.graph_objects", "pyarrow.pandas_compat", "npulens.analysis.detectors",
           "npulens.analysis.replay.whatif", "npulens.analysis.idle.blame")  # fmt: skip
 _lock = Lock()
 _known = 0
+
+
+def share_memory() -> None:
+    """All threads allocate from two areas of memory. glibc would give eight a core, and none sees what another freed.
+
+    Pages are drawn by threads that come and go, so each area would grow to what its largest page once took.
+    """
+    setting = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc only
+    if setting is not None:
+        setting(_ARENA_MAX, _ARENAS)
 
 
 def settle() -> None:

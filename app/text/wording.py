@@ -296,6 +296,8 @@ def collect(check: Check, lang: str) -> str:
     recipe = check.quality.collect
     everyone = say(lang, "findings.collect_all")
     some = say(lang, "findings.collect_some", {"ranks": ranges(recipe.ranks)}) if recipe.ranks else everyone
+    if recipe.tool == "msprof":
+        return say(lang, "findings.collect_by_command", {"ranks": some})
     return say(lang, "findings.collect_how", {"steps": recipe.steps, "ranks": some})
 
 

@@ -74,7 +74,7 @@ def _job(ctx: Context) -> None:
             values = {"reason": why, "remedy": wording.remedy(setting, ctx.lang)}
             st.text(ctx.say("findings.reason_remedy", values))
     st.text(wording.collect(found.check, ctx.lang))
-    st.code(quality.collect.code(ctx.lang), language="python")
+    st.code(quality.collect.code(ctx.lang), language=quality.collect.language)
 
 
 @st.fragment(run_every=1.0)

@@ -61,7 +61,7 @@ def _better(ctx: Context, found: Subject) -> None:
         for doubt in quality.doubts:
             st.text("◐ " + wording.plain(wording.of(ctx.lang, doubt.text)))
         st.text(wording.collect(found.check, ctx.lang))
-        st.code(quality.collect.code(ctx.lang), language="python")
+        st.code(quality.collect.code(ctx.lang), language=quality.collect.language)
         st.text(wording.points(found.check, ctx.lang))
         parts = [(wording.of(ctx.lang, p.text), str(p.points), wording.share(p.share)) for p in quality.parts]
         heads = [ctx.say(f"findings.col_{name}") for name in ("part", "points", "share")]

@@ -160,4 +160,4 @@ def _next(ctx: Context, found: Subject) -> None:
         return
     with st.expander(ctx.say("workspace.next")):
         st.text(wording.collect(found.check, ctx.lang))
-        st.code(quality.collect.code(ctx.lang), language="python")
+        st.code(quality.collect.code(ctx.lang), language=quality.collect.language)

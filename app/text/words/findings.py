@@ -191,6 +191,7 @@ TEXT = {
         "Record {steps} steps of {ranks} with these settings.",
         "用以下 profiler 配置采集 {ranks} 的 {steps} 步。",
     ),
+    "collect_by_command": ("Record {ranks} with this command.", "用以下命令采集 {ranks}。"),
     "collect_all": ("every rank", "所有 rank"),
     "collect_some": ("ranks {ranks}", "rank {ranks}"),
     "missing": ("What this capture cannot answer", "本次采集无法回答什么"),

@@ -66,6 +66,7 @@ class Facts:
 
     events: int
     dropped: int
+    lost: int  # of those, the ones that may have been work
     partial: tuple[tuple[int, str | None], ...]  # ranks whose files are incomplete, and why
     tasks: int  # device tasks that a host call must have launched
     linked: int
@@ -79,6 +80,9 @@ def facts(run: Run) -> Facts:
     """One pass over each table."""
     one = run.con.execute
     ((events, dropped),) = one("SELECT coalesce(sum(events), 0), coalesce(sum(dropped), 0) FROM rank").fetchall()
+    ((lost,),) = one(
+        "SELECT coalesce(sum(dropped), 0) FROM coverage WHERE table_name IN ('span', 'kernel', 'transfer')"
+    ).fetchall()
     told = one("SELECT rank, reason, said FROM rank WHERE status <> 'complete' ORDER BY rank").fetchall()
     partial = [(rank, restored(reason, said)) for rank, reason, said in told]
     ((tasks, linked),) = one(
@@ -91,7 +95,7 @@ def facts(run: Run) -> Facts:
     ).fetchall()
     collectives = bool(one("SELECT 1 FROM span WHERE kind = 'comm_op' LIMIT 1").fetchall())
     return Facts(
-        int(events), int(dropped), tuple(partial), tasks, int(linked), launches, int(negative), int(earliest),
+        int(events), int(dropped), int(lost), tuple(partial), tasks, int(linked), launches, int(negative), int(earliest),
         collectives,
     )  # fmt: skip
 
@@ -156,8 +160,8 @@ def _files(found: Facts) -> Iterator[Doubt]:
             f"rank {listed} is incomplete: {reason}" if len(ranks) == 1 else f"ranks {listed} are incomplete: {reason}",
             f"rank {listed} 的数据不完整：{render(reason, 'zh')}",
         ))  # fmt: skip
-    if found.dropped:
-        dropped = f"{found.dropped:,} of {found.events + found.dropped:,}"
+    if found.lost:
+        dropped = f"{found.lost:,} of {found.events + found.lost:,}"
         yield Doubt("dropped", (
             f"{dropped} events were not kept, so time shown as idle may be work that is missing",
             f"有事件未保留（{dropped}），显示为空闲的时间可能是缺失的工作",

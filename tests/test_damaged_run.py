@@ -108,7 +108,7 @@ def test_one_bit_is_told_wherever_it_lies_and_a_load_heals_it(name: str, place: 
 def test_a_file_cut_short_is_one_row_at_first_sight(place: Path) -> None:
     run_id = runs.resolve(place, "bad").run_id
     os.truncate(place / run_id / "span.parquet", 1000)
-    runs._at_first_sight.cache_clear()
+    runs._seen.clear()
     listed = ask(place, "runs")
     assert listed.exit_code == 0 and f"{run_id} is damaged: not what was stored: span.parquet" in listed.output
     (place / run_id / "span.parquet").unlink()

@@ -80,7 +80,9 @@ def test_partial_trust_is_a_share() -> None:
     lines += [{"id": 901, "kind": "kernel", "name": "early", "at": 104, "for": 1, "by": 12, "kernel": {}}]
     case = {"spans": lines, "run": {"world_size": 4, "missing_ranks": [1, 2, 3]},
             "rank": {0: {"events": 90, "dropped": 10, "status": "partial", "reason": "cut"}}}  # fmt: skip
-    found = said(case)
+    con = connection(case)
+    con.execute("UPDATE coverage SET dropped = 10 WHERE table_name = 'span'")
+    found = quality(Run(con))
     got = shares(found)
     assert got["ranks"] == (8, 0.25) and got["events"] == (5, 0.9) and got["whole"] == (3, 0.0)
     assert got["linked"] == (5, 0.75)  # 3 of 4 kernels
@@ -93,6 +95,13 @@ def test_partial_trust_is_a_share() -> None:
     missing = {entry.name: entry for entry in found.missing}
     assert missing["ranks"].what == ("ranks 1-3 of 4", "rank 1-3（共 4 个 rank）")
     assert missing["more_steps"].collect_with == "schedule(active=5)"
+
+
+def test_rows_that_are_no_work_leave_no_doubt_about_idle_time() -> None:
+    con = connection({"spans": [*spans()], "rank": {0: {"events": 90, "dropped": 10}}})
+    con.execute("UPDATE coverage SET dropped = 10 WHERE table_name = 'arg'")
+    found = quality(Run(con))
+    assert shares(found)["events"] == (5, 0.9) and "dropped" not in {doubt.name for doubt in found.doubts}
 
 
 def test_a_first_step_that_is_much_longer_is_doubted() -> None:

@@ -21,11 +21,11 @@ import re
 import shutil
 import time
 import uuid
+from collections import OrderedDict
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,8 @@ __all__ = ["CoverageRow", "RunInfo", "coverage", "default_dir", "open_run", "res
 UNDO_S = 24 * 3600
 #: Lists look at the sizes of files again after so many seconds.
 _LOOK_AGAIN_S = 60
+#: Of so many runs what lists know is held.
+_MOST_SEEN = 4_096
 #: What a run's directory is called; nothing else beside the runs is.
 _RUN_ID = re.compile(r"[0-9a-f]{24}")
 
@@ -142,10 +144,11 @@ def name_new(store: Path, run_id: str, name: str) -> None:
 def _row(entry: Path, labels: dict[str, str]) -> RunInfo:
     try:
         state = (entry / seal.MANIFEST).stat().st_mtime_ns, entry.stat().st_mtime_ns
-        row, wrong = _head(entry, *state)[0], _at_first_sight(entry, *state, int(time.monotonic() // _LOOK_AGAIN_S))
-        if wrong or row["run_id"] != entry.name:
-            return _damaged(entry, labels, wrong or Message("run_lies_under_another_name", {"run": row["run_id"]}))
-        return _info(row, labels)
+        seen = _look(entry, state)
+        if seen.wrong or seen.row["run_id"] != entry.name:
+            another = Message("run_lies_under_another_name", {"run": seen.row["run_id"]})
+            return _damaged(entry, labels, seen.wrong or another)
+        return _info(seen.row, labels)
     except PermissionError as error:
         if not is_id(entry.name):  # a directory of somebody else, such as lost+found
             raise FileNotFoundError(str(entry)) from error
@@ -154,23 +157,44 @@ def _row(entry: Path, labels: dict[str, str]) -> RunInfo:
         return _damaged(entry, labels, DAMAGED)
 
 
-@lru_cache(4_096)
-def _head(directory: Path, written_ns: int, changed_ns: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the list of runs wants of a manifest, and the sums of its files.
+@dataclass(frozen=True)
+class _Seen:
+    """What the list of runs knows of a run, as its directory was at that moment."""
 
-    The manifest of a thousand ranks is 10 MB, and lists are drawn often.
-    """
-    row = manifest_of(directory)
-    kept_of = {name: row[name] for name in RunInfo.__dataclass_fields__ if name in row}
-    return kept_of, {seal.STORED: row.get(seal.STORED, {})}
+    state: tuple[int, int]
+    at: int
+    row: dict[str, Any]  # what is wanted of a manifest: that of a thousand ranks is 10 MB
+    stored: dict[str, Any]  # the sums of its files
+    wrong: Message | None  # with the files, by their sizes
 
 
-@lru_cache(4_096)
-def _at_first_sight(directory: Path, written_ns: int, changed_ns: int, at: int) -> Message | None:
+#: By directory; of a run that changes or is looked at again, the last.
+_seen: OrderedDict[Path, _Seen] = OrderedDict()
+
+
+def _look(directory: Path, state: tuple[int, int]) -> _Seen:
+    """Reads a manifest again where it changed, and the sizes of files now and then: lists are drawn often."""
+    at, known = int(time.monotonic() // _LOOK_AGAIN_S), _seen.get(directory)
+    if known is not None and known.state == state and known.at == at:
+        return known
+    if known is not None and known.state == state:
+        row, stored = known.row, known.stored
+    else:
+        said = manifest_of(directory)
+        row = {name: said[name] for name in RunInfo.__dataclass_fields__ if name in said}
+        stored = said.get(seal.STORED, {})
+    found = _Seen(state, at, row, stored, _at_first_sight(directory, stored))
+    _seen[directory] = found
+    if len(_seen) > _MOST_SEEN:
+        _seen.popitem(last=False)
+    return found
+
+
+def _at_first_sight(directory: Path, stored: dict[str, Any]) -> Message | None:
     """What is wrong with the files of a run by their sizes."""
     if objects.of(directory.parent) is not None:  # of a run in a bucket a part may be here
         return None
-    lacking = seal.short(directory, _head(directory, written_ns, changed_ns)[1])
+    lacking = seal.short(directory, {seal.STORED: stored})
     return Message("files_of_run_are_damaged", {"files": first_of(lacking, 3)}) if lacking else None
 
 
@@ -377,12 +401,9 @@ def recall_upload(store: Path, upload_id: str, proof: bool = True) -> list[dict[
 
     ``proof``: whole is what has been compared with its hashes.
     """
-    path = store / ".uploads" / f"{upload_id}.json"
-    if not path.is_file():
-        return None
     try:
-        found = seal.opened(path.read_bytes())
-    except seal.Broken:  # damaged, or written before there were seals
+        found = seal.opened((store / ".uploads" / f"{upload_id}.json").read_bytes())
+    except (FileNotFoundError, seal.Broken):  # damaged, or written before there were seals
         return None
     entries: list[dict[str, Any]] = found["entries"]
     return entries if all(e["run_id"] is None or _is_whole(store, e["run_id"], proof) for e in entries) else None

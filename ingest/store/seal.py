@@ -9,6 +9,7 @@ Documents of ours beside the runs are sealed in the same way.
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,7 +24,8 @@ MANIFEST = "manifest.json"
 SEAL, STORED = "seal", "stored"
 _FIRST = re.compile(rb'\{\n "seal": "([0-9a-f]{64})",\n')
 #: Files whose hash was looked at by this process, as they were then: inode, size, time of change.
-_LOOKED_AT: dict[Path, tuple[tuple[int, int, int], str]] = {}
+_LOOKED_AT: OrderedDict[Path, tuple[tuple[int, int, int], str]] = OrderedDict()
+_MOST = 1 << 14  # of so many files: runs come and go
 
 
 class Broken(ValueError):
@@ -126,6 +128,8 @@ def _digest(path: Path) -> str | None:
         known = _LOOKED_AT.get(path)
         if known is None or known[0] != state:
             known = _LOOKED_AT[path] = state, hash_of(path)
+            if len(_LOOKED_AT) > _MOST:
+                _LOOKED_AT.popitem(last=False)
     except (FileNotFoundError, NotADirectoryError):
         return None
     return known[1]

@@ -53,8 +53,7 @@ def say(store: Path) -> dict[str, object]:
     """Every answer of a store, each by itself: what it says, or how it is refused."""
     seal._LOOKED_AT.clear()
     proof.forget()
-    runs._head.cache_clear()
-    runs._at_first_sight.cache_clear()
+    runs._seen.clear()
     found: dict[str, object] = {}
 
     def asked(name: str, answer: Callable[[], object]) -> None:

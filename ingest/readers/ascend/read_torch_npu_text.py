@@ -325,6 +325,8 @@ def pmu(metrics: Sequence[str], spans: str) -> str:
 
 def _select(file: Csv, metrics: Sequence[str], at: int) -> str:
     name, core = file.said(*columns.NAME), file.said(*columns.CORE)
+    if file.has("kernel_type"):  # task_time names kernels only; other tasks have their kind
+        name = f"coalesce({name}, {core})"
     made = {
         "row": f"row + {at << 36}",
         "ts": file.ns(*columns.START),

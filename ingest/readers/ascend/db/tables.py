@@ -140,5 +140,5 @@ LOOKUPS = ("STRING_IDS", *sorted({
 #: Any of these makes a database one of ours.
 KNOWN = frozenset(("TASK", "PYTORCH_API", "CANN_API", "COMPUTE_TASK_INFO", "COMMUNICATION_OP"))
 
-#: What MindStudio Insight adds to a database that it opens.
-ADDED = re.compile(r"^(connectionCats|status_info|_.+_old_\d+)$")
+#: What MindStudio Insight adds to a database that it opens, and lists of names for numbers that no column here holds.
+ADDED = re.compile(r"^(connectionCats|status_info|_.+_old_\d+|ENUM_\w+)$")

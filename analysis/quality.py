@@ -95,8 +95,8 @@ def facts(run: Run) -> Facts:
     ).fetchall()
     collectives = bool(one("SELECT 1 FROM span WHERE kind = 'comm_op' LIMIT 1").fetchall())
     return Facts(
-        int(events), int(dropped), int(lost), tuple(partial), tasks, int(linked), launches, int(negative), int(earliest),
-        collectives,
+        int(events), int(dropped), int(lost), tuple(partial), tasks, int(linked), launches, int(negative),
+        int(earliest), collectives,
     )  # fmt: skip
 
 

@@ -110,6 +110,7 @@ def test_task_time_alone_tells_kernels_from_other_tasks(tmp_path: Path) -> None:
         ("kernel", "MatMul1", 0, 2001), ("device_other", "EVENT_RECORD", 3000, 20), ("memcpy", "copy", 5000, 5000),
     ]  # fmt: skip
     assert got.cover("kernel")["dropped"] == 0
+    assert got.part.facts["settings"] == '{"profiler": "msprof"}'
 
 
 def test_iterations_of_step_trace_are_steps(outputs: list[Path], tmp_path: Path) -> None:

@@ -78,7 +78,9 @@ def test_info_json_tells_the_cores_of_each_device(outputs: list[Path], tmp_path:
     told = [{"id": 2, "ai_core_num": 9}, {"id": 3, "ai_core_num": 20, "aiv_num": 40, "aic_frequency": "1650"}, "x"]
     (root / "device_3" / "info.json.3").write_text(json.dumps({"DeviceInfo": told}))
     ((_, got),) = by_device(root, tmp_path)
-    assert json.loads(got.part.facts["settings"]) == {"ai_core_num": 20, "aiv_num": 40, "aic_frequency": 1650}
+    assert json.loads(got.part.facts["settings"]) == {
+        "profiler": "msprof", "ai_core_num": 20, "aiv_num": 40, "aic_frequency": 1650,
+    }  # fmt: skip
 
 
 def test_directories_side_by_side_go_by_their_devices(outputs: list[Path], tmp_path: Path) -> None:

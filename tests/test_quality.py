@@ -288,7 +288,7 @@ def alone(**rank: Any) -> Quality:
 
 
 def test_a_capture_of_msprof_alone_is_told_its_own_options() -> None:
-    found = alone()
+    found = alone(settings='{"profiler": "msprof"}')
     told = {entry.name: entry.collect_with for entry in found.missing}
     assert told["kernel_counters"] == "msprof --task-time=l1 --aic-metrics=PipeUtilization"
     assert told["frequency"] == "msprof --task-time=l1"
@@ -305,7 +305,7 @@ def test_a_capture_of_msprof_alone_is_told_its_own_options() -> None:
 
 @pytest.mark.parametrize(
     "rank",
-    [{"profiler_level": "Level0"}, {"settings": '{"common_config": {}}'}, {"backend": "cuda", "formats": ["kineto"]}],
+    [{}, {"settings": '{"common_config": {}}'}, {"backend": "cuda", "formats": ["kineto"]}],
 )
 def test_a_capture_of_a_framework_keeps_the_settings_of_its_profiler(rank: dict[str, Any]) -> None:
     found = alone(**rank)

@@ -54,6 +54,7 @@ from npulens.analysis.idle.origin import look_up, origins
 from npulens.analysis.intervals import Ints
 from npulens.analysis.limits import COVERED, limit
 from npulens.analysis.run import Run
+from npulens.analysis.say import number
 from npulens.analysis.steady import steady_ns
 from npulens.analysis.work.operators import BUSY_ENDS, GOOD, PIPES, SHORT_NS, SURELY_COMPUTE, Operator, operators
 
@@ -107,6 +108,8 @@ TEXT = {
 
 #: For which part of its time the pipe that has to work is busy in a good kernel.
 REACHED = 0.8
+#: A kernel none of whose pipes is busy for so much of its time does what is not counted: it waits for something else.
+_LEAST_BUSY = 0.05
 #: What only moves is for the detectors of copies and layouts.
 MOVING = ("copy", "layout")
 _WAYS = ("idle", "scalar", "memory")
@@ -135,7 +138,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     found = stalled(run, limits.least_ns, limits.most_busy)
     slow = np.flatnonzero(found.cut)
     if most_of_a_rank(every.rank[slow], found.cut[slow]) < limits.min_share * run.get(steady_ns):
-        _measured(every, found)
+        _measured(every, found, limits.least_ns)
     for way, text in enumerate(_WAYS):
         here = slow[found.way[slow] == way]
         groups = [
@@ -155,7 +158,7 @@ def stalled(run: Run, least_ns: float = Limits.least_ns, most_busy: float = Limi
         name: np.max([share for pipe, share in pipes.items() if PIPES[pipe] == name] or [none], axis=0)
         for name in ("compute", "memory", "scalar")
     }
-    counted = np.max([*side.values(), none], axis=0) > 0
+    counted = np.max([*side.values(), none], axis=0) >= _LEAST_BUSY
     cube = np.max([pipes.get("mac", none), pipes.get("cube", none)], axis=0)
     rest = np.maximum(side["compute"], side["memory"])
     matrix = np.nan_to_num(done.every.columns.work.floats[:, 0]) != 0
@@ -213,8 +216,8 @@ def busy_pipes(run: Run) -> Mapping[str, Floats]:
     spans, value = told["span_id"].astype(np.int64), np.clip(told["value"].astype(np.float64), 0.0, 1.0)
     at = np.minimum(np.searchsorted(every.span_id[order], spans), len(order) - 1)
     there = every.span_id[order][at] == spans
-    for number, pipe in enumerate(PIPES):
-        mine = of_pipe == number
+    for place, pipe in enumerate(PIPES):
+        mine = of_pipe == place
         if mine.any():
             share = np.zeros(len(every))
             np.maximum.at(share, order[at[mine & there]], value[mine & there])
@@ -232,14 +235,21 @@ def _own(run: Run) -> Bools:
     return silent & computes & ~moves[done.of]
 
 
-def _measured(every: Kernels, found: Stalled) -> None:
-    """Raises where the pipes of too little of the time were counted."""
+def _measured(every: Kernels, found: Stalled, least_ns: float) -> None:
+    """Raises where the pipes of too little of the time were counted, or most of it is in kernels too short to judge."""
     cores = every.kinds.column("core").map(lambda core: (core or "").startswith(("AI_CORE", "AI_VECTOR", "MIX")))
     on_cores = every.of(~every.kinds.memset & cores.flags())
     if int(every.dur[on_cores & found.counted].sum()) < COVERED * int(every.dur[on_cores].sum()):
         raise NotMeasured(
             "how busy the pipes were was not counted for most kernels", "大部分算子没有采集流水的忙碌占比",
             "profiler_level=Level1, aic_metrics=PipeUtilization",
+        )  # fmt: skip
+    long = on_cores & found.counted & (every.dur >= least_ns)
+    if int(every.dur[long].sum()) < COVERED * int(every.dur[on_cores].sum()):
+        least = number("_ns", int(least_ns))
+        raise NotMeasured(
+            f"most of the time is in kernels of less than {least}, too short to judge by their counters",
+            f"大部分时间在短于 {least} 的算子中，过短，无法用计数器判断", None,
         )  # fmt: skip
 
 

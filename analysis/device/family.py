@@ -25,14 +25,9 @@ _OF_A_FRAMEWORK = ("cpu_op", "python", "enqueue", "dequeue", "step_mark")
 
 
 def by_msprof(run: Run) -> bool:
-    """Whether msprof alone recorded the run: nothing of a framework, nor settings of its profiler."""
-    rows = run.con.execute("SELECT backend, formats, profiler_level, settings FROM rank").fetchall()
-    plain = all(
-        on_npu(backend, formats) and level is None and "common_config" not in (settings or "")
-        and all(name.startswith("torch_npu") for name in formats)
-        for backend, formats, level, settings in rows
-    )  # fmt: skip
-    ((framework,),) = run.con.execute(
-        "SELECT EXISTS (SELECT 1 FROM span WHERE list_contains(?, kind))", [_OF_A_FRAMEWORK]
-    ).fetchall()
-    return plain and bool(rows) and not framework
+    """Whether msprof alone recorded the run: the files are its own, and nothing of a framework is in them."""
+    ((found,),) = run.con.execute(
+        "SELECT bool_and(coalesce(TRY(json_extract_string(settings, '$.profiler')) = 'msprof', false)) "
+        "AND NOT EXISTS (SELECT 1 FROM span WHERE list_contains(?, kind)) FROM rank", [_OF_A_FRAMEWORK],
+    ).fetchall()  # fmt: skip
+    return bool(found)

@@ -123,7 +123,12 @@ def facts(root: Path, device: int | None = None) -> Facts:
     return Facts(rank, source, _world_size(metadata, groups), tuple(sorted(hashes)), begin, end)
 
 
-def describe(root: Path, draft: Draft, device: int | None = None) -> bool:
+#: What msprof calls its exports, and what the profilers of frameworks call theirs.
+_OF_MSPROF = re.compile(r"^(op_summary|task_time|msprof)_.*\.(csv|json|db)(\.gz)?$")
+_OF_A_FRAMEWORK = re.compile(r"^(trace_view\.json|kernel_details\.csv|ascend_)")
+
+
+def describe(root: Path, draft: Draft, device: int | None, files: Iterable[Path]) -> bool:
     """Fill in what the small files say about the rank; whether they tell of its clock. Done once."""
     if "rankdir_clock" in draft.raw:
         return False
@@ -131,7 +136,9 @@ def describe(root: Path, draft: Draft, device: int | None = None) -> bool:
     groups = _parallel_groups(metadata)
     config = mapping(info.get("config"))
     draft.fact("backend", "npu")
-    draft.fact("settings", _text(config))
+    names = [path.name for path in files]
+    if not config and any(map(_OF_MSPROF.match, names)) and not any(map(_OF_A_FRAMEWORK.match, names)):
+        config = {"profiler": "msprof"}
     draft.fact("versions", _text({key: info[key] for key in info if key.endswith("_version")}))
     draft.fact("environment", _text(mapping(metadata.get("ENV_VARIABLES"))))
     draft.fact("profiler_level", text(mapping(config.get("experimental_config")).get("_profiler_level")))
@@ -147,10 +154,11 @@ def describe(root: Path, draft: Draft, device: int | None = None) -> bool:
     }
     if prof := prof_dir.find(root, device):
         clock |= prof_dir.clock(prof.about)
-        draft.fact("settings", _text({**config, **prof.about.chip}))
+        config = {**config, **prof.about.chip}
         draft.fact("device_id", prof.device)
         draft.fact("host", prof.about.host)
         draft.fact("pid", prof.about.pid)
+    draft.fact("settings", _text(config))
     known = [clock] if any(value is not None for value in clock.values()) else []
     draft.give("clock", "rankdir_clock", known, _CLOCK)
     _say_groups(groups, draft)

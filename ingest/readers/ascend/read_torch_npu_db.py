@@ -123,7 +123,7 @@ def _at_once(draft: Draft, claim: Claim, told: dict[str, object], rows: dict[str
         return False
     draft.give_up()
     made.found.say(draft)
-    db_facts.describe(draft, claim.root, told, claim.device, few.facts(made))
+    db_facts.describe(draft, claim, told, few.facts(made))
     db_facts.say_groups(draft, claim.root, groups, db_facts.groups(told))
     db_facts.cover(draft, claim.root, rows, few.counts(made))
     return True
@@ -135,7 +135,7 @@ def _shape(draft: Draft, claim: Claim, told: dict[str, object], rows: dict[str, 
     raw.macros(draft)
     spans.make(draft, rows)
     links.provide(draft)
-    db_facts.describe(draft, root, told, claim.device, db_facts.in_tables(draft))
+    db_facts.describe(draft, claim, told, db_facts.in_tables(draft))
     groups = db_facts.groups(told)
     db_facts.say_groups(draft, root, db_facts.group_rows(root, groups), groups)
     provide(draft)

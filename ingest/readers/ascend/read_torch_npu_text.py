@@ -120,7 +120,7 @@ def _read(claim: Claim, draft: Draft) -> None:
         draft.let_go()
     else:
         draft.give_up()
-    clock = rankdir.describe(claim.root, draft, one)
+    clock = rankdir.describe(claim.root, draft, one, claim.files)
     if made is None:
         lanes, there = _state(claim, chosen, export, draft)
     else:

@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from npulens.ingest.messages import Message, at_level
+from npulens.ingest.readers import Claim
 from npulens.ingest.readers.ascend import rankdir
 from npulens.ingest.readers.sqlite import Database, wanted
 from npulens.ingest.tables.draft import Draft
@@ -94,14 +95,9 @@ def world_size(told: Mapping[str, object]) -> int | None:
     return max((len(ranks) for kind, ranks in groups(told).values() if kind in _WORLD and ranks), default=None)
 
 
-def describe(
-    draft: Draft, root: Path, told: Mapping[str, object], device: int | None, found: Iterable[tuple[str, object]]
-) -> None:
-    """Columns of ``rank``, and the parallel groups.
-
-    ``device``: the one of several that is meant. ``found``: what the tables say.
-    """
-    rankdir.describe(root, draft, device)
+def describe(draft: Draft, claim: Claim, told: Mapping[str, object], found: Iterable[tuple[str, object]]) -> None:
+    """Columns of ``rank``, and the parallel groups. ``found``: what the tables say."""
+    rankdir.describe(claim.root, draft, claim.device, claim.files)
     draft.fact("backend", "npu")
     draft.fact("clock", "unix")
     draft.fact("world_size", world_size(told))

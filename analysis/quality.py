@@ -50,6 +50,8 @@ CLOCK_SHARE = 0.01
 BACKLOG_SHARE = 0.01
 #: Time without recorded work is told from this share on.
 UNTOLD_SHARE = 0.1
+#: Without steps what is measured is from the first to the last device task: more of the recorded time outside is said.
+OUTSIDE_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ def doubts(run: Run) -> tuple[Doubt, ...]:
     """What may mislead, the worst first."""
     found = run.get(facts)
     return tuple([
-        *_files(found), *_untold(run), *_launches(found), *_backlog(run), *_clocks(run), *_steps(run), *_profiler(run),
+        *_files(found), *_untold(run), *_outside(run), *_launches(found), *_backlog(run), *_clocks(run), *_steps(run), *_profiler(run),
         *_export(run),
     ])  # fmt: skip
 
@@ -184,6 +186,46 @@ def _untold(run: Run) -> Iterator[Doubt]:
             f"rank {rank}：{all_} 中有 {lost}（{part}）没有任何已采集的设备任务在执行；设备上的任务没有全部采集，"
             "无法判断当时是空闲、拷贝还是通信",
         ))  # fmt: skip
+
+
+_HOST_WORK = "kind IN ('cpu_op', 'runtime', 'python', 'annotation', 'enqueue', 'dequeue', 'gc', 'host_other')"
+
+
+def _outside(run: Run) -> Iterator[Doubt]:
+    """Without steps: time of the host before the first device task and after the last, which no figure holds."""
+    rows = run.con.execute(
+        f"SELECT rank, min(ts_ns), max(ts_ns + dur_ns) FROM span WHERE {_HOST_WORK} GROUP BY rank ORDER BY rank"
+    ).fetchall()
+    ranks = []
+    for rank, begin, end in rows:
+        window = None if run.steps[rank] else run.window(rank)
+        if window is not None:
+            ranks.append((max(0, window[0] - begin), max(0, end - window[1]), rank, begin, end, window))
+    if not ranks:
+        return
+    before, after, rank, begin, end, window = max(ranks, key=lambda one: one[0] + one[1])
+    whole = max(end, window[1]) - min(begin, window[0])
+    if before + after <= OUTSIDE_SHARE * whole:
+        return
+    # A function or a mark around everything says less than a call in it.
+    longest = run.con.execute(
+        f"SELECT name, dur_ns FROM span WHERE rank = $1 AND {_HOST_WORK} AND (ts_ns + dur_ns <= $2 OR ts_ns >= $3) "
+        "ORDER BY kind NOT IN ('runtime', 'cpu_op'), dur_ns DESC, span_id LIMIT 1", [rank, *window],
+    ).fetchall()  # fmt: skip
+    call = "".join(f". The longest call there is {name} ({duration(ns)})" for name, ns in longest)
+    call_zh = "".join(f"；其间最长的调用是 {name}（{duration(ns)}）" for name, ns in longest)
+    where, where_zh = "before the first device task or after the last", "首个设备任务之前或最后一个之后"
+    if min(before, after) <= max(before, after) / 100:
+        where, where_zh = (
+            ("before the first device task", "首个设备任务之前") if before > after else
+            ("after the last device task", "最后一个设备任务之后")
+        )  # fmt: skip
+    yield Doubt("outside", (
+        f"rank {rank}: {duration(before + after)} of {duration(whole)} recorded lie {where}, "
+        f"and no figure here holds them{call}",
+        f"rank {rank}：采集的 {duration(whole)} 中有 {duration(before + after)} 位于{where_zh}，"
+        f"这里的数字都不包含这段时间{call_zh}",
+    ))  # fmt: skip
 
 
 def _launches(found: Facts) -> Iterator[Doubt]:

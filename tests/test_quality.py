@@ -311,3 +311,27 @@ def test_a_capture_of_a_framework_keeps_the_settings_of_its_profiler(rank: dict[
     found = alone(**rank)
     assert found.collect.tool != "msprof"
     assert not any("msprof" in (entry.collect_with or "") for entry in found.missing)
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        # 990 us of work before the first task, then 100 us of the device
+        ([("runtime", "cudaFree", 0, 900), ("runtime", "launch", 980, 10), ("kernel", "k", 990, 100)],
+         "rank 0: 990 µs of 1.09 ms recorded lie before the first device task, and no figure here holds them. "
+         "The longest call there is cudaFree (900 µs)"),
+        # both ends; what surrounds everything is no call there
+        ([("python", "main", 0, 1000), ("kernel", "k", 400, 100), ("cpu_op", "aten::sort", 500, 450)],
+         "rank 0: 900 µs of 1.00 ms recorded lie before the first device task or after the last, and no figure here "
+         "holds them. The longest call there is aten::sort (450 µs)"),
+        ([("runtime", "launch", 0, 10), ("kernel", "k", 20, 100)], None),  # 20 of 120 us: less than a quarter
+        ([("step_mark", "ProfilerStep#1", 900, 200), ("runtime", "cudaFree", 0, 890), ("kernel", "k", 990, 100)], None),
+    ],
+)  # fmt: skip
+def test_time_outside_of_all_device_work_is_told_where_no_steps_are(
+    lines: list[tuple[str, str, int, int]], wanted: str | None
+) -> None:
+    made = [{"id": number, "kind": kind, "name": name, "at": at, "for": length}
+            for number, (kind, name, at, length) in enumerate(lines, 1)]  # fmt: skip
+    told = [one.text[0] for one in said({"spans": made}).doubts if one.name == "outside"]
+    assert told == ([] if wanted is None else [wanted])

@@ -305,6 +305,8 @@ class Edit:
         return {self.graph.ranks[index] for index in np.unique(self.graph.settled.rank[nodes]) if index >= 0}
 
     def _tasks(self, spans: Ints, ns: Ints) -> set[int]:
+        if not len(spans):
+            return set()
         at, known = self._nodes_of(spans)
         at, ns = at[known], ns[known]
         touched = self._ranks_of(self.graph.task_end[at])
@@ -329,6 +331,8 @@ class Edit:
         return changed, more[changed]
 
     def _delays(self, spans: Ints, ns: Ints) -> set[int]:
+        if not len(spans):
+            return set()
         at, known = self._nodes_of(spans)
         nodes, ns = self.graph.task_start[at[known]], ns[known]
         nodes, first = np.unique(nodes, return_index=True)
@@ -340,6 +344,8 @@ class Edit:
 
     def _syncs(self, spans: Ints) -> set[int]:
         """Calls that would not wait: neither for the device nor for the queue in front of it."""
+        if not len(spans):
+            return set()
         found = self.graph
         hit = np.isin(found.sync_span, spans)
         times = found.settled.time
@@ -379,6 +385,8 @@ class Edit:
 
     def _peers(self, spans: Ints, ns: Ints) -> None:
         """The last to come would come earlier: the uncaptured peer where it was last, else the latest member."""
+        if not len(spans):
+            return
         at, known = self._nodes_of(spans)
         at, ns = self._together(at[known], ns[known])
         settled = self.graph.settled
@@ -396,6 +404,8 @@ class Edit:
 
     def _earlier(self, edges: Ints, ns: Ints) -> None:
         """The latest members of collectives come earlier: into the meeting, and for their own end."""
+        if not len(edges):
+            return
         edges, first = np.unique(edges, return_index=True)
         ns = ns[first]
         self.lag[edges] -= ns

@@ -104,7 +104,7 @@ def _frame(ctx: Context, runs: tuple[RunInfo, ...], said: Mapping[str, About]) -
                 "steps": run.steps,
                 "events": run.events,
                 "format": run_list.formats(ctx, run),
-                "size": run.bytes,
+                "size": run.bytes / 1e6,
                 "id": run.run_id,
             }
         )
@@ -130,6 +130,6 @@ def _columns(ctx: Context) -> dict[str, ColumnConfig]:
         "steps": number(ctx.say("runs.steps"), width="small", format="localized"),
         "events": number(ctx.say("runs.events"), format="localized"),
         "format": text(ctx.say("runs.format")),
-        "size": number(ctx.say("manage.size"), format="bytes", help=ctx.say("manage.size_help")),
+        "size": number(ctx.say("manage.size"), format=f"{cells.FOUR} MB", help=ctx.say("manage.size_help")),
         "id": text(ctx.say("runs.id"), width="small"),
     }

@@ -147,8 +147,8 @@ def doubts(run: Run) -> tuple[Doubt, ...]:
     """What may mislead, the worst first."""
     found = run.get(facts)
     return tuple([
-        *_files(found), *_untold(run), *_outside(run), *_launches(found), *_backlog(run), *_clocks(run), *_steps(run), *_profiler(run),
-        *_export(run),
+        *_files(found), *_untold(run), *_outside(run), *_launches(found), *_backlog(run), *_clocks(run), *_steps(run),
+        *_profiler(run), *_export(run),
     ])  # fmt: skip
 
 

@@ -236,7 +236,7 @@ def _own(run: Run) -> Bools:
 
 
 def _measured(every: Kernels, found: Stalled, least_ns: float) -> None:
-    """Raises where the pipes of too little of the time were counted. Kernels too short to judge count as not counted."""
+    """Raises where the pipes of too little of the time were counted. Kernels too short to judge are not counted."""
     cores = every.kinds.column("core").map(lambda core: (core or "").startswith(("AI_CORE", "AI_VECTOR", "MIX")))
     on_cores = every.of(~every.kinds.memset & cores.flags())
     if int(every.dur[on_cores & found.counted].sum()) < COVERED * int(every.dur[on_cores].sum()):

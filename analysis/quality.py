@@ -52,6 +52,10 @@ BACKLOG_SHARE = 0.01
 UNTOLD_SHARE = 0.1
 #: Without steps what is measured is from the first to the last device task: more of the recorded time outside is said.
 OUTSIDE_SHARE = 0.25
+#: Names that are listed of sums alone.
+SUMS_SHOWN = 5
+#: Sums over work of the device; those over calls of the host hold each other.
+OF_THE_DEVICE = ("op_statistic", "communication_statistic", "cluster_communication")
 
 
 @dataclass(frozen=True)
@@ -147,8 +151,8 @@ def doubts(run: Run) -> tuple[Doubt, ...]:
     """What may mislead, the worst first."""
     found = run.get(facts)
     return tuple([
-        *_files(found), *_untold(run), *_outside(run), *_launches(found), *_backlog(run), *_clocks(run), *_steps(run),
-        *_profiler(run), *_export(run),
+        *_files(found), *_sums(run), *_untold(run), *_outside(run), *_launches(found), *_backlog(run), *_clocks(run),
+        *_steps(run), *_profiler(run), *_export(run),
     ])  # fmt: skip
 
 
@@ -168,6 +172,50 @@ def _files(found: Facts) -> Iterator[Doubt]:
             f"{dropped} events were not kept, so time shown as idle may be work that is missing",
             f"有事件未保留（{dropped}），显示为空闲的时间可能是缺失的工作",
         ))  # fmt: skip
+
+
+def _sums(run: Run) -> Iterator[Doubt]:
+    """Where no work of a device was recorded, but sums were: what they say. No detector can judge them."""
+    if any(run.window(rank) is not None for rank in run.ranks):
+        return
+    told: dict[str, list[tuple[str, int]]] = {}
+    for source, name, ns in run.con.execute(
+        "SELECT source, name, sum(total_ns) FROM summary WHERE total_ns > 0 AND list_contains(?, source) "
+        "AND name NOT ILIKE 'total%' GROUP BY ALL ORDER BY 1, 3 DESC, 2", [OF_THE_DEVICE],
+    ).fetchall():  # fmt: skip
+        told.setdefault(source, []).append((name, int(ns)))
+    for source, rows in told.items():
+        total = sum(ns for _, ns in rows)
+        listed = ", ".join(f"{name} {duration(ns)} ({share(ns / total)})" for name, ns in rows[:SUMS_SHOWN])
+        yield Doubt("sums", (
+            f"only the profiler's sums were recorded. Of {duration(total)} in {source}: {listed}",
+            f"只采集到 profiler 的汇总。{source} 共 {duration(total)}，其中：{listed}",
+        ))  # fmt: skip
+    yield from _sums_of_steps(run)
+
+
+def _sums_of_steps(run: Run) -> Iterator[Doubt]:
+    """What the profiler's own split says of all ranks, and which rank computes longest."""
+    rows = run.con.execute(
+        "SELECT rank, sum(computing_ns), sum(communication_not_overlapped_ns), sum(free_ns), count(*) "
+        "FROM profiler_step "
+        "WHERE computing_ns IS NOT NULL AND communication_not_overlapped_ns IS NOT NULL AND free_ns IS NOT NULL "
+        "GROUP BY 1 ORDER BY 1"
+    ).fetchall()
+    parts = [int(sum(row[at] for row in rows)) for at in (1, 2, 3)]
+    if not sum(parts):
+        return
+    computing, bare, free = (share(part / sum(parts)) for part in parts)
+    rank, longest = max(((int(row[0]), int(row[1]) // row[4]) for row in rows), key=lambda one: one[1])
+    ranks, usual = ranges(tuple(int(row[0]) for row in rows)), int(median([int(row[1]) // row[4] for row in rows]))
+    who = f". Rank {rank} computes longest: {duration(longest)} a step, the median {duration(usual)}"
+    who_zh = f"。rank {rank} 的计算时间最长：每步 {duration(longest)}，中位数为 {duration(usual)}"
+    yield Doubt("sums", (
+        f"only the profiler's split was recorded, of rank {ranks}: computing {computing}, communication that nothing "
+        f"hides {bare}, free {free}" + (who if len(rows) > 1 else ""),
+        f"只采集到 rank {ranks} 的 profiler 时间划分：计算 {computing}，未被掩盖的通信 {bare}，空闲 {free}"
+        + (who_zh if len(rows) > 1 else ""),
+    ))  # fmt: skip
 
 
 def _untold(run: Run) -> Iterator[Doubt]:

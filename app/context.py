@@ -296,7 +296,7 @@ def once(function: Callable[[*Given], T], *given: *Given) -> T:
     return found
 
 
-@st.cache_resource(max_entries=256, show_spinner=False)
+@st.cache_resource(max_entries=128, show_spinner=False)
 def _once(what: bytes, _compute: Callable[[], Any]) -> Any:
     return _compute()
 
@@ -375,7 +375,7 @@ def _bench() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(2, thread_name_prefix="judging")
 
 
-@st.cache_resource(max_entries=32, show_spinner=False)
+@st.cache_resource(max_entries=20, show_spinner=False)
 def _judging(place: str, run_id: str, said: str, _settings: Settings) -> _Judging:
     return _Judging(_bench().submit(_subject, place, run_id, _settings), time.monotonic())
 

@@ -335,3 +335,24 @@ def test_time_outside_of_all_device_work_is_told_where_no_steps_are(
             for number, (kind, name, at, length) in enumerate(lines, 1)]  # fmt: skip
     told = [one.text[0] for one in said({"spans": made}).doubts if one.name == "outside"]
     assert told == ([] if wanted is None else [wanted])
+
+
+def test_of_sums_alone_the_largest_are_told() -> None:
+    def told(case: dict[str, Any]) -> list[str]:
+        con = connection(case)
+        con.executemany("INSERT INTO summary (rank, source, name, count, total_ns) VALUES (0, ?, ?, 2, ?)", sums)
+        con.executemany(
+            "INSERT INTO profiler_step (rank, step, computing_ns, communication_not_overlapped_ns, free_ns, source) "
+            "VALUES (?, 2, ?, 2000, 1000, 'step_trace_time.csv')", [(0, 6_000), (1, 9_000), (2, 9_500)],
+        )  # fmt: skip
+        return [one.text[0] for one in quality(Run(con)).doubts if one.name == "sums"]
+
+    sums = [("op_statistic", "MatMul", 3_000), ("op_statistic", "Add", 1_000), ("api_statistic", "aclrtMalloc", 9_000)]
+    assert told({"spans": [], "ranks": [0, 1, 2]}) == [
+        "only the profiler's sums were recorded. Of 4.00 µs in op_statistic: MatMul 3.00 µs (75.0 %), "
+        "Add 1.00 µs (25.0 %)",
+        # 24.5, 6 and 3 of 33.5 us
+        "only the profiler's split was recorded, of rank 0-2: computing 73.1 %, communication that nothing hides "
+        "17.9 %, free 9.0 %. Rank 2 computes longest: 9.50 µs a step, the median 9.00 µs",
+    ]
+    assert told({"spans": [*spans()]}) == []  # what was recorded is judged

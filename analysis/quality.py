@@ -240,9 +240,9 @@ _HOST_WORK = "kind IN ('cpu_op', 'runtime', 'python', 'annotation', 'enqueue', '
 
 
 def _outside(run: Run) -> Iterator[Doubt]:
-    """Without steps: time of the host before the first device task and after the last, which no figure holds."""
+    """Without steps: recorded time before the first device task and after the last, which no figure holds."""
     rows = run.con.execute(
-        f"SELECT rank, min(ts_ns), max(ts_ns + dur_ns) FROM span WHERE {_HOST_WORK} GROUP BY rank ORDER BY rank"
+        "SELECT rank, min(ts_ns), max(ts_ns + dur_ns) FROM span GROUP BY rank ORDER BY rank"
     ).fetchall()
     ranks = []
     for rank, begin, end in rows:

@@ -129,7 +129,7 @@ def test_a_remark_settles_a_problem_for_the_next_run_of_the_same_job(place: Path
     ingest.load(judged.capture(place / "next.json", "other", steps=12), store, label="night (2)")
     later = next(one for one in stores.runs(store) if one.run_id != run.run_id)
     assert history_run.workload(store, later) == "night"
-    page = opened("en", "Nothing found that would save 1 % of the step.", run=str(later.run_id))
+    page = opened("en", "Every problem that was found is settled.", run=str(later.run_id))
     (row,) = lists(page)[0]["rows"]
     assert row["settled"] and row["who"] == "rank 0 · ignored · Ada L."
     notes.set_remark(store, job, "longest", Remark())
@@ -372,8 +372,8 @@ def test_the_verdict_has_at_most_fourteen_words() -> None:
         for key in ("verdict", "verdict_recorded"):
             said = i18n.say("en", f"workspace.{key}", {"problem": where, "share": "32.5 %"})
             assert len([word for word in said.split() if re.search(r"\w", word)]) <= 14, said
-    for key in ("none", "blind", "no_device", "failed"):
-        assert len(i18n.say("en", f"workspace.verdict_{key}").split()) <= 14
+    for key in ("none", "none_recorded", "some", "settled", "sums", "blind", "no_device", "failed"):
+        assert len(i18n.say("en", f"workspace.verdict_{key}", {"n": 34, "all": 35}).split()) <= 14
 
 
 def test_snippets_are_of_causes_and_can_be_read_by_python() -> None:
@@ -386,3 +386,29 @@ def test_snippets_are_of_causes_and_can_be_read_by_python() -> None:
         for code in (snippet.before, snippet.after):
             compile(code, cause, "exec")
         assert snippet.before != snippet.after
+
+
+@pytest.mark.parametrize(
+    ("lang", "verdict", "nothing", "sums"),
+    [
+        ("en", "Only sums were recorded: there are no times to judge.", "Nothing could be judged.",
+         "only the profiler's sums were recorded. Of 4.00 ms in op_statistic: MatMul 3.00 ms (75.0 %), Add 1.00 ms "
+         "(25.0 %)"),
+        ("zh", "只采集到汇总，没有时间可供判断。", "没有可判断的数据。",
+         "只采集到 profiler 的汇总。op_statistic 共 4.00 ms，其中：MatMul 3.00 ms (75.0 %), Add 1.00 ms (25.0 %)"),
+    ],
+)  # fmt: skip
+def test_sums_alone_are_no_clean_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lang: str, verdict: str, nothing: str, sums: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "store"))
+    file = tmp_path / "op_statistic_20250109.csv"
+    file.write_text(
+        "Device_id,OP Type,Core Type,Count,Total Time(us),Min Time(us),Avg Time(us),Max Time(us),Ratio(%)\n"
+        "0,MatMul,AI_CORE,2,3000,1000,1500,2000,75\n0,Add,AI_VECTOR_CORE,1,1000,1000,1000,1000,25\n"
+    )
+    ingest.load(file, tmp_path / "store", label="sums")
+    page = opened(lang, verdict)
+    assert lists(page)[0]["none"] == nothing
+    assert sums in texts(page)

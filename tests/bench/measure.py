@@ -59,11 +59,20 @@ def processes() -> dict[int, Process]:
 
 def proportional_bytes(pid: int) -> int:
     """Resident memory of a process, pages shared with others by their share."""
+    return _rolled_up(pid, "Pss:")
+
+
+def written_bytes(pid: int) -> int:
+    """The same without pages of files: of libraries a process has the less, the more others run beside it."""
+    return _rolled_up(pid, "Pss_Anon:", "Pss_Shmem:")
+
+
+def _rolled_up(pid: int, *names: str) -> int:
     try:
         lines = Path("/proc", str(pid), "smaps_rollup").read_text().splitlines()
     except OSError:  # it ended meanwhile
         return 0
-    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(names))
 
 
 def tree(root: int) -> dict[int, Process]:

@@ -12,6 +12,7 @@ import streamlit as st
 from npulens.analysis.engine import Check
 from npulens.analysis.finding import STEP
 from npulens.analysis.problems.shown import Glance, ranks_of
+from npulens.analysis.quality import OUTSIDE_SHARE
 from npulens.analysis.say import duration
 from npulens.analysis.serving import look, role_times
 from npulens.app import context
@@ -94,10 +95,22 @@ def verdict(ctx: Context, found: Check, every: Sequence[chosen.Problem]) -> str:
     if ctx.run and not found.findings and run_list.without_spans(ctx, ctx.run) == "request":
         clean = 0 if found.serving is None else wording.count(found, "clean")
         return ctx.say("workspace.verdict_requests_none" if clean else "workspace.verdict_blind", {"n": clean})
-    if wording.count(found, "clean") or wording.count(found, "masked") or found.findings:
-        return ctx.say("workspace.verdict_none")
+    if found.findings:
+        return ctx.say("workspace.verdict_settled")
+    if looked(found):
+        blind = wording.count(found, "not_measured")
+        if blind:
+            return ctx.say("workspace.verdict_some", {"n": blind, "all": len(found.outcomes)})
+        return ctx.say("workspace.verdict_none" if _stepped(ctx) else "workspace.verdict_none_recorded")
+    if any(doubt.name == "sums" for doubt in found.quality.doubts):
+        return ctx.say("workspace.verdict_sums")
     host_only = any(part.name == "kernels" and not part.share for part in found.quality.parts)
     return ctx.say("workspace.verdict_no_device" if host_only else "workspace.verdict_blind")
+
+
+def looked(found: Check) -> bool:
+    """Whether any check could look: else nothing that was not found is known not to be there."""
+    return bool(wording.count(found, "clean") or wording.count(found, "masked") or found.findings)
 
 
 def _stepped(ctx: Context) -> bool:
@@ -117,7 +130,9 @@ def _of_ranks(ctx: Context, seen: Glance | None) -> list[Tile]:
     none = ctx.say("workspace.no_figure")
     of_ranks = none if seen is None else ctx.say("workspace.of_ranks", {"n": seen.ranks})
     of = of_ranks if seen is None or not seen.steps else ctx.say("workspace.of_mean", {"n": seen.steps})
-    mean = None if seen is None else seen.mean_ns
+    mean, whole = None if seen is None else seen.mean_ns, None if ctx.run is None else ctx.run.dur_ns
+    if mean and whole and not _stepped(ctx) and mean < (1 - OUTSIDE_SHARE) * whole:
+        of = ctx.say("workspace.of_whole", {"time": duration(whole)})
     return [
         Tile(ctx.say("workspace.tile_step" if _stepped(ctx) else "workspace.tile_recorded"), _length(mean), of),
         *(
@@ -181,7 +196,8 @@ def _judged(ctx: Context, found: Check | None) -> list[Tile]:
         return [Tile(ctx.say(f"workspace.tile_{name}"), "–", waits) for name in ("saving", "quality")]
     first = next(iter(found.findings), None)
     if first is None:
-        saving, of = i18n.share(0, found.step_ns), ctx.say("workspace.nothing")
+        saving = i18n.share(0, found.step_ns)
+        of = ctx.say("workspace.nothing" if looked(found) else "workspace.unjudged")
     elif first.measure == STEP:
         saving = i18n.share(found.together_ns, found.step_ns)
         of = ctx.say("workspace.up_to", {"saving": duration(found.together_ns)})

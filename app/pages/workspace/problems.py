@@ -28,6 +28,8 @@ _MOMENTS_PX = 180
 _LIST_PX = 330
 #: Letters of a name in a list.
 _NAME = 70
+#: What of a capture belongs beside the picture: what it does not show.
+_TOLD = ("sums", "outside")
 
 
 def show(ctx: Context, run: RunInfo, found: Subject | None, every: Sequence[chosen.Problem]) -> None:
@@ -43,7 +45,11 @@ def show(ctx: Context, run: RunInfo, found: Subject | None, every: Sequence[chos
     with centre:
         if now is not None:
             evidence.title(ctx, now.finding)
-        _picture(ctx, run, now, windows, spans)
+        told = [] if found is None else [one for one in found.check.quality.doubts if one.name in _TOLD]
+        if not any(one.name == "sums" for one in told):  # else there is no time to draw
+            _picture(ctx, run, now, windows, spans)
+        for doubt in told:
+            st.text(wording.plain(wording.of(ctx.lang, doubt.text)))
         if now is not None:
             _moments(ctx, run, now, windows, spans)
     if now is None or found is None:
@@ -116,7 +122,8 @@ def _list(
     ctx: Context, run: RunInfo, found: Subject | None, every: Sequence[chosen.Problem], now: chosen.Problem | None
 ) -> None:  # fmt: skip
     rows = [_row(ctx, run, one) for one in every]
-    none = ctx.say("workspace.judging" if found is None else "workspace.no_problems")
+    nothing = "judging" if found is None else "no_problems" if head.looked(found.check) else "not_judged"
+    none = ctx.say(f"workspace.{nothing}")
     chips = [] if found is None else _chips(ctx, found.check)
     picker.show(
         f"problems_{run.run_id}", picker.Listed(ctx.say("workspace.problems"), none, rows, chips, _LIST_PX),

@@ -41,6 +41,8 @@ TEXT = {
     "lacks": ("{n} things missing", "缺 {n} 项"),
     "lacks.one": ("1 thing missing", "缺 1 项"),
     "nothing": ("nothing found", "未发现问题"),
+    "unjudged": ("not judged", "未判断"),
+    "of_whole": ("of {time} in the trace", "整个采集 {time}"),
     # the verdict: at most 14 words
     "verdict": (
         "Biggest saving: {problem}, up to {share} of the step.",
@@ -52,6 +54,13 @@ TEXT = {
     ),
     "verdict_measure": ("Biggest saving: {problem}, up to {of}.", "最大可省：{problem}，最多为 {of}。"),
     "verdict_none": ("Nothing found that would save 1 % of the step.", "没有发现能省下单步 1 % 的问题。"),
+    "verdict_none_recorded": ("Nothing found that would save 1 % of the time.", "没有发现能省下采集时长 1 % 的问题。"),
+    "verdict_some": (
+        "Nothing found worth 1 %; {n} of {all} checks were not possible.",
+        "没有发现能省下 1 % 的问题；{all} 项检查中有 {n} 项无法进行。",
+    ),
+    "verdict_settled": ("Every problem that was found is settled.", "已发现的问题均已处理。"),
+    "verdict_sums": ("Only sums were recorded: there are no times to judge.", "只采集到汇总，没有时间可供判断。"),
     "verdict_requests_none": (
         "{n} checks of requests found nothing; the others were not possible.",
         "{n} 项请求检查未发现问题，其余无法检查。",
@@ -84,6 +93,7 @@ TEXT = {
     # the list
     "problems": ("Problems, the largest saving first", "问题，按可省时间排序"),
     "no_problems": ("No problem was found.", "没有发现问题。"),
+    "not_judged": ("Nothing could be judged.", "没有可判断的数据。"),
     "judging": ("The checks are still running.", "检查仍在进行。"),
     "of_step": ("{share} of the step", "占单步 {share}"),
     "of_time": ("{share} of the time", "占时长 {share}"),

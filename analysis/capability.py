@@ -143,6 +143,18 @@ def explains(run: Run) -> str | None:
     return ", ".join(wanted) or None
 
 
+def idle_untold(run: Run) -> tuple[str, str, str | None] | None:
+    """Why nobody can say what idles: of too many ranks not all work was recorded. And what would record it."""
+    if len(run.get(idle).ranks) >= COVERED * len(run.ranks):
+        return None
+    has = run.get(capabilities)
+    lacking = (has[name].collect_with for name in ("kernels", "copies", "collectives") if has[name].lacking)
+    return (
+        "how long the device idled is not known: not all of its work was recorded",
+        "设备空闲时长未知：设备上的任务没有全部采集", next(lacking, None),
+    )  # fmt: skip
+
+
 def unexplained(run: Run) -> dict[int, tuple[int, int]]:
     """Per rank whose idle time could be measured: idle ns that nothing recorded explains, and all idle ns."""
     found = run.get(idle)

@@ -25,7 +25,16 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from npulens.analysis.capability import capabilities, explains, held, its_own, of_this_kind, setting, unexplained
+from npulens.analysis.capability import (
+    capabilities,
+    explains,
+    held,
+    idle_untold,
+    its_own,
+    of_this_kind,
+    setting,
+    unexplained,
+)
 from npulens.analysis.causes import CAUSES, OF_IDLE
 from npulens.analysis.device.family import family
 from npulens.analysis.discovery import OURS, Detector, detectors
@@ -246,6 +255,8 @@ def _too_little(run: Run, detector: Detector, limits: Limits) -> Outcome | None:
                 f"{zh}：只覆盖相关时间的 {said}", has.collect_with or setting(run, need),
             )  # fmt: skip
     if of_idle:
+        if (untold := idle_untold(run)) is not None:
+            return Outcome(detector.name, "not_measured", *untold)
         for rank, (unknown, whole) in run.get(unexplained).items():
             if unknown > (1 - COVERED) * whole and unknown >= limits.min_share * run.get(steady_ns):
                 said = number("_share", unknown / whole)

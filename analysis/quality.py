@@ -255,10 +255,14 @@ def _outside(run: Run) -> Iterator[Doubt]:
     whole = max(end, window[1]) - min(begin, window[0])
     if before + after <= OUTSIDE_SHARE * whole:
         return
-    # A function or a mark around everything says less than a call in it.
+    # A function or a mark that goes on beside the device's work says less than a call.
     longest = run.con.execute(
-        f"SELECT name, dur_ns FROM span WHERE rank = $1 AND {_HOST_WORK} AND (ts_ns + dur_ns <= $2 OR ts_ns >= $3) "
-        "ORDER BY kind NOT IN ('runtime', 'cpu_op'), dur_ns DESC, span_id LIMIT 1", [rank, *window],
+        "SELECT name, greatest(0, least(ts_ns + dur_ns, $2) - ts_ns) "
+        "+ greatest(0, ts_ns + dur_ns - greatest(ts_ns, $3)) AS out_ns "
+        f"FROM span WHERE rank = $1 AND {_HOST_WORK} AND (ts_ns < $2 OR ts_ns + dur_ns > $3) "
+        "ORDER BY kind NOT IN ('runtime', 'cpu_op') AND ts_ns + dur_ns > $2 AND ts_ns < $3, out_ns DESC, span_id "
+        "LIMIT 1",
+        [rank, *window],
     ).fetchall()  # fmt: skip
     call = "".join(f". The longest call there is {name} ({duration(ns)})" for name, ns in longest)
     call_zh = "".join(f"；其间最长的调用是 {name}（{duration(ns)}）" for name, ns in longest)

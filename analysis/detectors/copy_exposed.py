@@ -64,7 +64,7 @@ class Limits(limits.Limits):
 TEXT = {
     "en": {
         "found": Words(
-            "Rank {ranks}: {count} copies {way} are not hidden, {exposed_ns} of each step, from {origin}",
+            "Rank {ranks}: copies {way} are not hidden, {exposed_ns} of each step ({count} of them), from {origin}",
             "Pin the memory (pin_memory=True) and copy with non_blocking=True on a stream of its own while the device "
             "computes; merge small copies. {blocking} of them block the host or are pageable[[; the largest moves "
             "{largest_bytes} at {bandwidth_bytes_per_s}[[ (the link: {link_bytes_per_s})]]]].",
@@ -113,8 +113,10 @@ def _candidate(run: Run, found: dict[str, Any], shown: Ints, way: str, ranks: tu
     return Candidate(
         "copy_exposed", "found",
         {
-            "way": WAYS[way][0], "way_zh": WAYS[way][1], "count": len(rows), "ranks": said(ranks),
-            "exposed_ns": int(shown[rows].sum()) // run.step_count // len(ranks), "blocking": len(blocking),
+            "way": WAYS[way][0], "way_zh": WAYS[way][1], "ranks": said(ranks),
+            "count": -(-len(rows) // (run.step_count * len(ranks))),
+            "exposed_ns": int(shown[rows].sum()) // run.step_count // len(ranks),
+            "blocking": -(-len(blocking) // (run.step_count * len(ranks))),
             **origins(run, int(found["span_id"][worst])),
             "largest_bytes": size if size >= 0 else None,
             "bandwidth_bytes_per_s": size / length * 1e9 if size >= 0 and length else None,
@@ -127,6 +129,7 @@ def _candidate(run: Run, found: dict[str, Any], shown: Ints, way: str, ranks: tu
         ),
         Change(tasks=found["span_id"][rows].astype(np.int64), task_ns=shown[rows], syncs=_calls(run, found, blocking)),
         "medium" if way == "?" else "high", ceiling_ns=int(shown[rows].sum()),
+        measured_ns=max(int(shown[rows[found["rank"][rows] == rank]].sum()) for rank in ranks),
     )  # fmt: skip
 
 

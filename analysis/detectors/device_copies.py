@@ -100,7 +100,7 @@ def copies(kind: Kind, converted: str | None) -> bool:
     if kind.memset or converted is not None:
         return False
     if kind.op is None or _moves(kind.name):
-        return _moves(kind.op_type or kind.name)
+        return _moves(kind.op_type or kind.name) or kind.op is None and _moves(kind.name)
     types = re.findall(r'"([^"]+)"', kind.input_dtypes or "")[:2]
     return bool(_COPIES.match(kind.op)) and "copy" in kind.name.lower() and len(types) == 2 and types[0] == types[1]
 

@@ -45,7 +45,7 @@ from npulens.analysis.intervals import Intervals, Ints
 from npulens.analysis.run import Run
 from npulens.analysis.say import ONCE
 
-NEEDS = ("kernels", "host_ops")
+NEEDS = ("kernels",)
 
 _LATER = (
     " Later steps do not pay it: judge the job by them. Record after some steps, schedule(wait=5, warmup=1, active=5), "

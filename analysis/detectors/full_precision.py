@@ -71,6 +71,13 @@ TEXT = {
             "torch.npu.conv.allow_hf32 = True; or bf16 by torch.autocast('npu', dtype=torch.bfloat16).]] On this "
             "device {faster} is {times} times as fast as fp32. Compare accuracy. Launched by {origin}.",
         ),
+        "half": Words(
+            "Rank {ranks}: {count} matrix kernels of each step run in full precision (fp32)"
+            "[[cuda|rocm:  without tensor cores]], {kernel_ns} of each step ({kernel_share}). Most on {type}",
+            "Use fp16: torch.autocast('cuda', dtype=torch.float16), in training with torch.amp.GradScaler. This device "
+            "has neither TF32 nor fast bf16; fp16 is {times} times as fast as fp32. Compare accuracy. Launched by "
+            "{origin}.",
+        ),
         "double": Words(
             "Rank {ranks}: {count} operators of each step compute in float64, {kernel_ns} of each step "
             "({kernel_share}). Most on {type}",
@@ -87,6 +94,12 @@ TEXT = {
             "torch.autocast('cuda', dtype=torch.bfloat16)。]][[npu: 启用 HF32：torch.npu.matmul.allow_hf32 = True、"
             "torch.npu.conv.allow_hf32 = True；或用 torch.autocast('npu', dtype=torch.bfloat16) 转为 bf16。]]"
             "在该设备上 {faster} 的速度是 fp32 的 {times} 倍。请对比精度。由 {origin_zh} 下发。",
+        ),
+        "half": Words(
+            "rank {ranks}：每步有 {count} 个矩阵算子使用全精度（fp32）[[cuda|rocm:，没有用到 tensor core]]，"
+            "每步 {kernel_ns}（{kernel_share}）；主要是 {type}",
+            "改用 fp16：torch.autocast('cuda', dtype=torch.float16)，训练时配合 torch.amp.GradScaler。该设备没有 TF32，"
+            "bf16 也不快；fp16 的速度是 fp32 的 {times} 倍。请对比精度。由 {origin_zh} 下发。",
         ),
         "double": Words(
             "rank {ranks}：每步有 {count} 个算子以 float64 计算，每步 {kernel_ns}（{kernel_share}）；主要是 {type}",
@@ -140,7 +153,8 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         here = device(run, ranks[0])
         faster = _faster(here, family(run), limits.times)
         if faster is not None:
-            yield _candidate(run, every, ranks, mine[rows], here, faster)
+            text = "half" if faster.peaks == ("fp16",) else "found"
+            yield _candidate(run, every, ranks, mine[rows], here, faster, text)
         elif int(every.dur[mine[rows]].sum()) >= least * len(ranks):
             name = title(run, ranks[0])
             chinese = "未知设备" if name == UNNAMED else name
@@ -201,7 +215,7 @@ def _faster(here: Device | None, of: str, least: float) -> _Faster | None:
     if of == "npu":
         known = here is None or "fp16" in peak or not peak
         return _Faster("HF32 or bf16", HALF, 0.5, ("bf16", "fp16")) if known else None
-    for name, share in (("tf32", 1.0), ("bf16", 0.5)):
+    for name, share in (("tf32", 1.0), ("bf16", 0.5), ("fp16", 0.5)):
         if peak.get(name, 0.0) >= least * peak.get("fp32", float("inf")):
             return _Faster("TF32" if name == "tf32" else name, peak[name] / peak["fp32"], share, (name,))
     return None

@@ -66,6 +66,14 @@ TEXT = {
             "pieces of work. Bind the process to cores of its own[[npu:  (CPU_AFFINITY_CONF=1), set "
             "TASK_QUEUE_ENABLE=2]][[cuda|rocm:  (numactl)]].",
         ),
+        "between": Words(
+            "Rank {ranks}: the host is late, the device idles {idle_ns} of each step ({idle_share}), "
+            "{code_share} of that in {code}",
+            "What the host does between these calls was not recorded; with_stack=True would name it. Take it out of "
+            "the step's way: do it less often[[npu|cuda|rocm: , on the device]], or in another thread. For dispatch "
+            "that is slow everywhere: bind the process to cores of its own[[npu:  (CPU_AFFINITY_CONF=1)]]"
+            "[[cuda|rocm:  (numactl)]].",
+        ),
         "compiled": Words(
             "Rank {ranks}: the host is late, the device idles {idle_ns} of each step ({idle_share}), "
             "{code_share} of that in {code}",
@@ -99,6 +107,12 @@ TEXT = {
             "或增大每次下发的工作量。绑核[[npu: （CPU_AFFINITY_CONF=1）、设 TASK_QUEUE_ENABLE=2]]"
             "[[cuda|rocm: （numactl）]]也有帮助。",
         ),
+        "between": Words(
+            "rank {ranks}：主机下发太晚，设备每步空闲 {idle_ns}（{idle_share}），其中 {code_share} 在 {code}",
+            "主机在这两次调用之间做了什么没有采集到，with_stack=True 可以给出名称。请让它不再阻塞训练步：降低频率"
+            "[[npu|cuda|rocm: 、放到设备上]]或移到另一线程。若下发处处都慢：绑核[[npu: （CPU_AFFINITY_CONF=1）]]"
+            "[[cuda|rocm: （numactl）]]。",
+        ),
         "compiled": Words(
             "rank {ranks}：主机下发太晚，设备每步空闲 {idle_ns}（{idle_share}），其中 {code_share} 在 {code}",
             "torch.compile 生成的代码在此逐个下发算子，请让它录制成图"
@@ -115,6 +129,12 @@ TEXT = {
 }
 
 
+#: Operators that the model is made of. Of short ones no single call is in the way.
+_OF_THE_MODEL = re.compile(r"^(aten|torch|autograd|cudnn|c10d)::|^Optimizer\.|Backward\d*$")
+LONG_NS = 500_000
+_BETWEEN = " -> "
+
+
 @dataclass(frozen=True)
 class Limits(limits_.Limits):
     """Only the share of the step that every detector has."""
@@ -123,7 +143,9 @@ class Limits(limits_.Limits):
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate for each group of ranks whose hosts are late alike."""
     for found in blames(run, "host_late"):
-        text = "scattered" if found.scattered else "found"
+        code, longest = str(found.numbers["code"]), max((one.dur_ns for one in found.evidence), default=0)
+        of_the_model = _OF_THE_MODEL.search(code) is not None and longest < LONG_NS
+        text = "scattered" if found.scattered or of_the_model else "between" if _BETWEEN in code else "found"
         if _COMPILED.search(str(found.numbers["code"])):
             recorded = {one.rank for one in run.get(captures).found}
             text = "warming" if recorded.intersection(found.ranks) else "compiled"

@@ -29,11 +29,11 @@ from dataclasses import dataclass
 import duckdb
 
 from npulens.analysis import limits as limits_
-from npulens.analysis.capability import capabilities, explains
+from npulens.analysis.capability import explains, idle_untold
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
 from npulens.analysis.idle.blame import GAPS, blames, evidence
 from npulens.analysis.idle.pieces import idle
-from npulens.analysis.limits import COVERED, limit
+from npulens.analysis.limits import limit
 from npulens.analysis.run import Run
 
 NEEDS = ("kernels",)
@@ -75,11 +75,8 @@ class Limits(limits_.Limits):
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate for each group of ranks that idle alike without a reason."""
     setting = explains(run)
-    if len(run.get(idle).ranks) < COVERED * len(run.ranks):
-        raise NotMeasured(
-            "how long the device idled is not known: not all of its work was recorded",
-            "设备空闲时长未知：设备上的任务没有全部采集", _recorded_by(run),
-        )  # fmt: skip
+    if (untold := idle_untold(run)) is not None:
+        raise NotMeasured(*untold)
     for found in blames(run, "unknown"):
         most = max(found.host[rank].total() for rank in found.ranks)
         longest = max(int((found.host[rank].ends - found.host[rank].starts).max(initial=0)) for rank in found.ranks)
@@ -91,8 +88,3 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
             ceiling_ns=most, measured_ns=most, replayed=False,
         )  # fmt: skip
 
-
-def _recorded_by(run: Run) -> str | None:
-    """What would record the first kind of the device's work that this capture lacks."""
-    has = run.get(capabilities)
-    return next((one.collect_with for name in ("kernels", "copies", "collectives") if (one := has[name]).lacking), None)

@@ -3,7 +3,7 @@
 ## What it measures
 Runs of 8 or more kernels in a row, each shorter than the fastest launches of this job. Between them the device idles.
 Per launch it counts what a launch usually costs the host of this job, and the launch's way to the device. What the host
-takes beyond that is host_late.
+takes beyond that is host_late. Other kernels before which the device idles from their launch on are counted apart.
 
 ## Why it costs
 A launch takes the host 5 to 50 us whatever the kernel does. Kernels of 2 us leave the device idle nine tenths of the
@@ -65,6 +65,13 @@ TEXT = {
             "[[cuda:  (CUDA graphs)]][[rocm:  (HIP graphs)]]. [[npu: TASK_QUEUE_ENABLE=2 makes each launch cheaper. ]]"
             "A larger batch makes each kernel worth its launch.",
         ),
+        "apart": Words(
+            "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) between launches and their kernels, "
+            "{launch_ns} before each of {kernels}",
+            "Nothing was queued when the host launched them, so each pays the way to the device. Let the host run "
+            "ahead: fewer synchronising calls and reads of values, larger pieces of work, or a captured graph"
+            "[[npu:  (NPUGraph)]][[cuda:  (CUDA graphs)]][[rocm:  (HIP graphs)]].",
+        ),
         "called": Words(
             "Rank {ranks}: calling {kernels} small operators costs {called_ns} of each step; each takes {kernel_ns}, "
             "its work {work_ns} at most",
@@ -80,6 +87,12 @@ TEXT = {
             "（torchair）]]"
             "[[cuda|rocm: （mode='reduce-overhead'）]]、图捕获[[npu: （NPUGraph）]][[cuda: （CUDA graphs）]]"
             "[[rocm: （HIP graphs）]]。[[npu: TASK_QUEUE_ENABLE=2 可降低单次下发开销。]]更大的批量使算子更长。",
+        ),
+        "apart": Words(
+            "rank {ranks}：从下发到算子开始之间，设备每步空闲 {idle_ns}（{idle_share}）；共 {kernels} 个算子，每个之前 "
+            "{launch_ns}",
+            "主机下发时队列已空，每个算子都要等下发到达设备。请让主机跑在前面：减少同步调用和取值、增大每次下发的工作量，"
+            "或使用图捕获[[npu: （NPUGraph）]][[cuda: （CUDA graphs）]][[rocm: （HIP graphs）]]。",
         ),
         "called": Words(
             "rank {ranks}：每步调用 {kernels} 个小算子的开销为 {called_ns}；"
@@ -136,6 +149,28 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         ceiling = max(_idle(pieces, rank) for rank in ranks)
         yield Candidate(
             "launch_overhead", "found", numbers, found.evidence, change, ceiling_ns=ceiling,
+            measured_ns=found.measured_ns,
+        )  # fmt: skip
+    yield from _apart(run, pieces, pieces.pick("launch_overhead") & ~mine)
+
+
+def _apart(run: Run, pieces: Idle, mine: NDArray[np.bool_]) -> Iterator[Candidate]:
+    """One candidate for each group of ranks whose other kernels start as long after their launch."""
+    totals = {rank: ns for rank, ns in pieces.totals(mine).items() if ns}
+    for ranks in similar_ranks(totals):
+        here = np.flatnonzero(mine & np.isin(pieces.rank, ranks) & (pieces.task != NONE))
+        ids, of = np.unique(pieces.task[here], return_inverse=True)
+        wait = np.zeros(len(ids), np.int64)
+        np.add.at(wait, of.ravel(), (pieces.end - pieces.start)[here])
+        if not len(ids):
+            continue
+        found = blame(run, pieces, ranks, mine)
+        numbers: dict[str, Value] = {
+            **{name: value for name, value in found.numbers.items() if not name.startswith("code")},
+            "kernels": -(-len(ids) // (run.step_count * len(ranks))), "launch_ns": int(wait.mean()),
+        }  # fmt: skip
+        yield Candidate(
+            "launch_overhead", "apart", numbers, found.evidence, Change(delays=ids, delay_ns=wait),
             measured_ns=found.measured_ns,
         )  # fmt: skip
 

@@ -23,6 +23,8 @@ _ARRIVES_NS = 10_000
 _SILENT_NS = 2_000_000
 
 #: Copies that wait for the device by definition.
+#: A copy that takes so long, and for which part of it its call goes on where the host hands it over piece by piece.
+_STAGED_NS, _STAGED = 100_000, 0.9
 _BLOCKING = r"(^|@)(aclrt|cuda|hip)(Memcpy|MemcpyWithStream|Memcpy2d|Memcpy2D)$"
 
 _THREAD = (
@@ -146,9 +148,11 @@ class Tasks:
         """Copies whose call lasted until they were done: it waited for them.
 
         One that waits by definition may seem to return a little before its copy is done. Clocks differ, and what is
-        copied from pageable memory has left it by then.
+        copied from pageable memory has left it by then. So has that of a long copy whose call went on for most of it.
         """
         lasted = (self.source_end >= self.end) | ((self.blocks == 1) & (self.source_end >= self.ts))
+        length = self.end - self.ts
+        lasted |= (length >= _STAGED_NS) & (self.source_end - self.ts >= _STAGED * length)
         return np.asarray((self.how != BY_QUEUE) & (self.code == COPYING) & lasted)
 
 

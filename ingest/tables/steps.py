@@ -22,6 +22,9 @@ Ints = NDArray[np.int64]
 WORK = ("kernel", "memset", "memcpy", "comm_op", "unknown")
 
 
+#: A last step without work of the device that is shorter than this share of the others is none.
+REST = 0.1
+
 #: What a reader finds of a step.
 _MARK = {
     "step": pa.int64(), "ts_ns": pa.int64(), "host_dur_ns": pa.int64(), "device_ts_ns": pa.int64(),
@@ -61,11 +64,20 @@ def tile(table: pa.Table, rank: int, origin_ns: int, worked: Callable[[int], int
     lasts = np.concatenate((ts[1:], np.array(last, np.int64))) - ts
     host = np.asarray(pc.coalesce(table["host_dur_ns"], pa.array(lasts)).to_numpy())
     begin = ts - origin_ns
+    if _is_rest(table, lasts, worked):
+        ts, begin, lasts, host, table = ts[:-1], begin[:-1], lasts[:-1], host[:-1], table.slice(0, len(ts) - 1)
     made = dict(zip(table.column_names, table.columns, strict=True)) | {
         "rank": pa.array(np.full(len(ts), rank)), "ts_ns": pa.array(begin), "dur_ns": pa.array(lasts),
         "device_ts_ns": pc.subtract(table["device_ts_ns"], origin_ns),
     }  # fmt: skip
     return pa.table(made), Steps(np.asarray(table["step"].to_numpy()), begin, begin + lasts, begin + host)
+
+
+def _is_rest(table: pa.Table, lasts: Ints, worked: Callable[[int], int | None]) -> bool:
+    """Whether the last mark is what the profiler opened when it was about to end: short, and nothing ran since."""
+    if len(lasts) < 2 or table["source"][-1].as_py() != "ProfilerStep":
+        return False
+    return int(lasts[-1]) < REST * float(np.median(lasts[:-1])) and worked(table["ts_ns"][-1].as_py()) is None
 
 
 def marks_of(given: Sequence[pa.Table]) -> pa.Table:

@@ -39,7 +39,8 @@ def about(draft: Draft, header: Mapping[str, Any], asked: Asked) -> str:
     draft.fact("backend", backend)
     device_id = asked.most_used()
     draft.fact("device_id", head.whole(device_id))
-    draft.fact("device_name", _text(_card(header, device_id).get("name")))
+    card = {} if backend == "cpu" else _card(header, device_id)  # a file may list a GPU that the job did not use
+    draft.fact("device_name", _text(card.get("name")))
     draft.fact("host", _text(header.get("host_name")))
     pid = asked.busiest()
     number = re.fullmatch(r"(?:\[[^\]]+\] ?)?(\d{1,18})", pid) if isinstance(pid, str) else None
@@ -50,7 +51,7 @@ def about(draft: Draft, header: Mapping[str, Any], asked: Asked) -> str:
     settings = {key: value for key, value in header.items() if key not in _OWN_KEYS and key not in versions}
     if job:
         settings["distributedInfo"] = {k: v for k, v in job.items() if k != "pg_config" and k not in versions}
-    memory = _card(header, device_id).get("totalGlobalMem")
+    memory = card.get("totalGlobalMem")
     if isinstance(memory, int) and 0 < memory < 2**53:
         settings["totalGlobalMem"] = memory  # of the device that the rank ran on
     draft.fact("versions", json.dumps(versions, ensure_ascii=False) if versions else None)

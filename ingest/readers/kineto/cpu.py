@@ -157,12 +157,10 @@ def tasks(draft: Draft, header: Mapping[str, Any], spans: Spans | None) -> int:
     Returns the number of its rows: 0 of any other job.
     """
     listed = header.get("deviceProperties")
-    if listed not in ([], None):
-        return 0
     if spans is not None:
         spans.whole(draft)
     draft.make(_NAMED)
-    if any(count(draft, of) for of in (_FOREIGN, _FOREIGN_MEMORY, _TOO_FAST)) or listed is None and not _proved(draft):
+    if any(count(draft, of) for of in (_FOREIGN, _FOREIGN_MEMORY, _TOO_FAST)) or listed != [] and not _proved(draft):
         return 0
     made = draft.keep("cpu_task", _TASKS.format(launches=comm_facts.facts().launches("name")))
     mine = "SELECT row, ts, shape, lane FROM cpu_task"
@@ -172,7 +170,10 @@ def tasks(draft: Draft, header: Mapping[str, Any], spans: Spans | None) -> int:
 
 
 def _proved(draft: Draft) -> bool:
-    """Whether operators that only CPUs run fill most of a file that lists no devices at all, as old releases do."""
+    """Whether operators that only CPUs run fill most of a file.
+
+    It lists no devices at all, as old releases do, or a GPU that the job did not use.
+    """
     return count(draft, _PROOF) > 0
 
 

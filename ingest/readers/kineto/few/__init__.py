@@ -106,7 +106,7 @@ def make(raws: Mapping[str, pa.Table], header: Mapping[str, Any], shift: int, sp
     They read begins without ends, jobs of a CPU, and what only launches tell to be communication.
     """
     rows = spools.rows
-    if rows["edge_raw"] or rows["count_rest_raw"] or not (rows["device_raw"] or header.get("deviceProperties")):
+    if rows["edge_raw"] or rows["count_rest_raw"] or not rows["device_raw"]:
         return None
     try:
         return _made(raws, header, shift, spools)

@@ -5,9 +5,10 @@
 Matrix products and convolutions in fp32 that use none of the faster units. On CUDA and ROCm their kernels' names say so
 (sgemm, scudnn, simt, SB of Tensile). On Ascend they are matrix operators with FLOAT inputs that are not marked as HF32.
 How much faster the device's lower precisions are comes from analysis/device/device_facts.toml: TF32 where it is faster
-than fp32, else bf16, else fp16. Where shapes and both roofs of a product are known, its time falls as its roof does. What memory
-bounds gains only from half the bytes. On Ascend, where they give no peak for fp32, it is twice: half the passes, and in
-bf16 half the bytes. Of a job on a CPU: operators with inputs in float64, which would take half as long in float32.
+than fp32, else bf16, else fp16. Where shapes and both roofs of a product are known, its time falls as its roof does.
+What memory bounds gains only from half the bytes. On Ascend, where they give no peak for fp32, it is twice: half the
+passes, and in bf16 half the bytes. Of a job on a CPU: operators with inputs in float64, which would take half as long
+in float32.
 
 ## Why it costs
 
@@ -17,7 +18,8 @@ memory traffic.
 ## What to do
 
 CUDA: `torch.set_float32_matmul_precision("high")` and `torch.backends.cudnn.allow_tf32 = True`, or bf16 by
-`torch.autocast`. Devices before Ampere have neither: fp16 by `torch.autocast`, with `torch.amp.GradScaler`. Ascend: `torch.npu.matmul.allow_hf32 = True`, `torch.npu.conv.allow_hf32 = True`, or bf16 by
+`torch.autocast`. Devices before Ampere have neither: fp16 by `torch.autocast`, with `torch.amp.GradScaler`. Ascend:
+`torch.npu.matmul.allow_hf32 = True`, `torch.npu.conv.allow_hf32 = True`, or bf16 by
 `torch.autocast("npu", dtype=torch.bfloat16)`. Compare accuracy before and after.
 
 ## Limits of the method

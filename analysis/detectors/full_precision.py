@@ -76,9 +76,9 @@ TEXT = {
         "half": Words(
             "Rank {ranks}: {count} matrix kernels of each step run in full precision (fp32)"
             "[[cuda|rocm:  without tensor cores]], {kernel_ns} of each step ({kernel_share}). Most on {type}",
-            "Use fp16: torch.autocast('cuda', dtype=torch.float16), in training with torch.amp.GradScaler. This device "
-            "has neither TF32 nor fast bf16; fp16 is {times} times as fast as fp32. Compare accuracy. Launched by "
-            "{origin}.",
+            "Use fp16[[cuda|rocm: : torch.autocast('cuda', dtype=torch.float16)]], in training with "
+            "torch.amp.GradScaler. No other faster precision of this device is known; fp16 is {times} times as fast as "
+            "fp32. Compare accuracy. Launched by {origin}.",
         ),
         "double": Words(
             "Rank {ranks}: {count} operators of each step compute in float64, {kernel_ns} of each step "
@@ -100,8 +100,8 @@ TEXT = {
         "half": Words(
             "rank {ranks}：每步有 {count} 个矩阵算子使用全精度（fp32）[[cuda|rocm:，没有用到 tensor core]]，"
             "每步 {kernel_ns}（{kernel_share}）；主要是 {type}",
-            "改用 fp16：torch.autocast('cuda', dtype=torch.float16)，训练时配合 torch.amp.GradScaler。该设备没有 TF32，"
-            "bf16 也不快；fp16 的速度是 fp32 的 {times} 倍。请对比精度。由 {origin_zh} 下发。",
+            "改用 fp16[[cuda|rocm: ：torch.autocast('cuda', dtype=torch.float16)]]，训练时配合 torch.amp.GradScaler。"
+            "该设备没有其他已知的更快精度；fp16 的速度是 fp32 的 {times} 倍。请对比精度。由 {origin_zh} 下发。",
         ),
         "double": Words(
             "rank {ranks}：每步有 {count} 个算子以 float64 计算，每步 {kernel_ns}（{kernel_share}）；主要是 {type}",

@@ -104,6 +104,10 @@ def answer(check: Check, lang: str) -> str:
         return say(lang, "findings.answer_serving", {
             "least": share(ServingLimits().min_share), "clean": clean, "masked": _masked(check, lang), "blind": blind,
         })  # fmt: skip
+    if 0 < clean + masked < blind:
+        return say(lang, "findings.answer_little", {
+            "clean": clean, "masked": _masked(check, lang), "blind": blind, "all": len(check.outcomes),
+        })  # fmt: skip
     if clean or masked:
         return say(lang, _of_step(check, "answer_none"), {
             "step": duration(check.steady_step_ns), "clean": clean, "masked": _masked(check, lang), "blind": blind,

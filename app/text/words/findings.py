@@ -70,6 +70,11 @@ TEXT = {
         "look.",
         "没有发现能省下采集时长（{step}）1% 的问题：{clean} 项检查未发现问题，{masked}{blind} 项无法检查。",
     ),
+    "answer_little": (
+        "Too little was recorded to call this run fine. Of {all} checks {clean} found nothing worth 1 %, "
+        "{masked}{blind} could not look.",
+        "采集数据不足以说明没有问题：{all} 项检查中 {clean} 项未发现能省下 1% 的问题，{masked}{blind} 项无法检查。",
+    ),
     "answer_blind": (
         "Nothing could be judged: this capture does not hold what the detectors need ({blind} of them).",
         "无法判断：采集数据缺少检查所需的内容（{blind} 项检查）。",

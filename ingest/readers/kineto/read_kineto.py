@@ -290,7 +290,7 @@ def _unmeasured(spools: Spools, npu: bool, asked: Asked) -> Iterator[Lack]:
 
 def _host(spools: Spools, asked: Asked) -> Iterator[Lack]:
     if not asked.cats() & {"cpu_op", "operator"}:
-        yield "host_op", Message("no_operators_were_recorded"), f"{_PROFILE}(activities=[CPU, CUDA])"
+        yield "host_op", Message("no_operators_were_recorded"), f"{_PROFILE}(activities=[ProfilerActivity.CPU, ...])"
     elif not spools.seen & {"Input Dims", "Input dims"}:
         yield "host_op", Message("input_shapes_were_not_recorded"), f"{_PROFILE}(record_shapes=True)"
     if not spools.rows["memory_raw"]:

@@ -159,6 +159,8 @@ def test_a_release_that_lists_no_devices_needs_operators_of_a_cpu(
     """Of 100 us, 60 or 40 are in a library that only CPUs have."""
     events = [x("cpu_op", "aten::conv2d", 0, 70), x("cpu_op", name, 5, length), x("cpu_op", "aten::mm", 90, 10)]
     assert works(made(events, {})) == found
+    beside = made(events, {"deviceProperties": [{"id": 0, "name": "NVIDIA H100"}]}, "listed.json")
+    assert works(beside) == found and beside.draft.facts.get("device_name") is None  # the job did not use it
     assert works(made([*events, x("cpu_op", "aten::cudnn_convolution", 80, 1)], {}, "cuda.json")) == []
 
 

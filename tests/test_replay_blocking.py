@@ -50,3 +50,20 @@ def test_a_free_that_waited_first_takes_its_own_time_after_it(late: float, kerne
     run = Run(connection({"spans": spans}))
     shorter = Change(tasks=np.array([21]), task_ns=np.array([int(900_000 * kernel)]))
     assert whatif.saved_ns(run, shorter) == pytest.approx(saved * 1e6, abs=350_000)
+
+
+@pytest.mark.parametrize(("returns", "saved"), [(4_500, 4_000), (2_000, 0)])
+def test_a_long_copy_whose_call_goes_on_for_most_of_it_is_waited_for(returns: float, saved: float) -> None:
+    """A copy of 4,330 us (250 to 4,580) from pageable memory. Its call returns 80 us before it ends, or half way.
+
+    Half way the host did something else, and 4,000 us less of the copy give nothing back to what it launches later.
+    """
+    spans = [
+        span(8, "runtime", "cudaLaunchKernel", 0, 2), span(9, "kernel", "a", 4, 5, by=8),
+        span(1, "runtime", "cudaMemcpyAsync", 10, returns - 10), span(2, "memcpy", "HtoD", 250, 4_330, by=1),
+        span(3, "cpu_op", "aten::add", returns + 5, 4_700 - returns), span(4, "runtime", "cudaLaunchKernel", 4_706, 5),
+        span(5, "kernel", "b", 4_720, 100, by=4),
+    ]  # fmt: skip
+    run = Run(connection({"spans": spans}))
+    shorter = Change(tasks=np.array([2]), task_ns=np.array([4_000_000]), syncs=np.array([1]))
+    assert whatif.saved_ns(run, shorter) == pytest.approx(saved * 1000, abs=250_000)

@@ -128,7 +128,7 @@ _OF_MSPROF = re.compile(r"^(op_summary|task_time|msprof)_.*\.(csv|json|db)(\.gz)
 _OF_A_FRAMEWORK = re.compile(r"^(trace_view\.json|kernel_details\.csv|ascend_)")
 
 
-def describe(root: Path, draft: Draft, device: int | None, files: Iterable[Path]) -> bool:
+def describe(root: Path, draft: Draft, device: int | None = None, files: Iterable[Path] = ()) -> bool:
     """Fill in what the small files say about the rank; whether they tell of its clock. Done once."""
     if "rankdir_clock" in draft.raw:
         return False

@@ -111,7 +111,7 @@ class Limits(limits_.Limits):
     empty_ns: float = limit(2_000, "ns of a kernel that does nothing", "shortest of the real captures: 1.5 to 2.5 us")
 
 
-#: So many kernels of a step that idle apart are no accident.
+#: So many kernels of a rank in a step that idle apart are no accident.
 _SEVERAL = 8
 
 
@@ -166,7 +166,7 @@ def _apart(run: Run, pieces: Idle, mine: NDArray[np.bool_]) -> Iterator[Candidat
         ids, of = np.unique(pieces.task[here], return_inverse=True)
         wait = np.zeros(len(ids), np.int64)
         np.add.at(wait, of.ravel(), (pieces.end - pieces.start)[here])
-        if len(ids) < _SEVERAL * run.step_count:
+        if len(ids) < _SEVERAL * run.step_count * len(ranks):
             continue
         found = blame(run, pieces, ranks, mine)
         numbers: dict[str, Value] = {

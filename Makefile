@@ -38,7 +38,7 @@ run: .venv/.installed  ## the dashboard with the bundled samples on http://127.0
 	$(BIN)/npulens demo --server.address=127.0.0.1 --server.port=$(PORT)
 
 test: .venv/.test .venv/.browser  ## every test but the torture (PYTEST_ARGS=..., JOBS=...)
-	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 quick: .venv/.test  ## the tests that catch most, in two minutes on two cores: those of tests/quick.txt
 	$(BIN)/python -m pytest -q -n $(JOBS) $(PYTEST_ARGS) @tests/quick.txt

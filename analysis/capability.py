@@ -11,16 +11,20 @@ that found nothing says "clean" only from `COVERED` on.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 import numpy as np
 
-from npulens.analysis.device.family import by_msprof, on_npu
+from npulens.analysis.device.evident import instead, levels, msprof_was, only_sums
+from npulens.analysis.device.family import by_msprof, by_msprof_op, on_npu
+from npulens.analysis.idle.ahead import ahead
 from npulens.analysis.idle.pieces import idle
 from npulens.analysis.intervals import Intervals
 from npulens.analysis.limits import COVERED
 from npulens.analysis.run import Run
-from npulens.ingest.messages import Message, render, restored
+from npulens.analysis.split import ELSEWHERE
+from npulens.ingest.messages import Message, joined, render, restored
 
 
 @dataclass(frozen=True)
@@ -113,17 +117,98 @@ def setting(run: Run, name: str) -> str | None:
     return its_own(run, _setting(run, name), name)
 
 
+#: What profiler_info.json calls a setting that is on, and the file that holds what it records.
+_KEPT_IN = {
+    "with_stack=True": ("with_stack", "trace_view.json"),
+    "profile_memory=True": ("profile_memory", "memory_record.csv"),
+}  # fmt: skip
+#: What a trace of torch.profiler says of itself in its first lines.
+_TOLD_BY_KINETO = {f"{key}=True": key for key in ("with_stack", "record_shapes", "profile_memory")}
+_OF_THE_TRACE = ("activities=[CPU, NPU]", "profiler_level=Level1", "profiler_level=Level2")
+
+
+def _gone(run: Run) -> dict[str, str]:
+    """Settings that were on, and the file of each that the export lacks: to switch them on again brings nothing."""
+    found = run.get(levels)
+    for level, reason, told in run.con.execute(
+        "SELECT profiler_level, coalesce(reason, ''), json_extract(settings, '$.common_config')::VARCHAR FROM rank "
+        "WHERE json_valid(settings) ORDER BY rank LIMIT 1"
+    ).fetchall():
+        config = json.loads(told or "{}")
+        if not isinstance(config, dict) or "the export lacks" not in reason:
+            continue
+        on = [text for text, (key, file) in _KEPT_IN.items() if config.get(key) is True and file in reason]
+        found |= {text: _KEPT_IN[text][1] for text in on}
+        activities = str(config.get("activities"))
+        made = _OF_THE_TRACE[1:] if level == "Level2" else _OF_THE_TRACE[1:2] if level == "Level1" else ()
+        if "CPU" in activities and "NPU" in activities and "trace_view.json" in reason:
+            found |= dict.fromkeys((_OF_THE_TRACE[0], *made), "trace_view.json")
+    return found
+
+
+def _on(run: Run) -> frozenset[str]:
+    """Settings that were on for every rank, as a trace says or its work of both sides shows: asking brings nothing."""
+    asked = ", ".join(
+        "coalesce(bool_and(CASE WHEN json_valid(settings) "
+        f"THEN coalesce(json_extract_string(settings, '$.{key}'), '') IN ('1', 'true') ELSE false END), false)"
+        for key in _TOLD_BY_KINETO.values()
+    )
+    (told,) = run.con.execute(f"SELECT {asked} FROM rank").fetchall()
+    found = {text for text, on in zip(_TOLD_BY_KINETO, told, strict=True) if on}
+    both = "SELECT count(DISTINCT rank) FROM span WHERE kind = "
+    ((hosts_, devices),) = run.con.execute(f"SELECT ({both} 'cpu_op'), ({both} 'kernel')").fetchall()
+    # Work of the device without a launch was launched before the recording, where both sides were recorded.
+    return frozenset(found | ({_NPU, _CUDA} if hosts_ == devices == len(run.ranks) else set()))
+
+
+def was_on(run: Run, name: str) -> bool:
+    """Whether the setting that records something was on, and only its file is missing."""
+    return name in BY_NAME and BY_NAME[name].npu in run.get(_gone)
+
+
 def its_own(run: Run, text: str | None, name: str = "") -> str | None:
-    """A setting of torch_npu's profiler as msprof has it, where that made the capture. `name`: what it would record."""
-    if text is None or not run.get(by_msprof):
+    """A setting of torch_npu's profiler as msprof has it, where that made the capture. `name`: what it would record.
+
+    Detectors say settings in English. What is more than a name and its value becomes a message, which has its Chinese.
+    """
+    if text is None:
+        return None
+    if (left := instead(run, text, name)) != text:
+        return left
+    if gone := run.get(_gone).get(text):
+        return Message("file_of_a_setting_is_not_here", {"file": gone, "setting": text})
+    if text.removeprefix("torch.profiler.profile(").removesuffix(")") in run.get(_on):
+        return None
+    text = IN_WORDS.get(text, text)
+    if run.get(by_msprof_op):  # it records one operator whatever its options are
+        return Message("setting_of_torch_npu", {"setting": text}) if _of_torch_npu(text) else text
+    if not run.get(by_msprof):
         return text
     known = OF_MSPROF.get(name) or _AS_OPTIONS.get(text)
-    return known or (f"torch_npu.profiler: {text}" if _of_torch_npu(text) else text)
+    wanted = known or (Message("setting_of_torch_npu", {"setting": text}) if _of_torch_npu(text) else text)
+    return _unless_on(run, wanted, name) if name or known else wanted
+
+
+#: What only the timeline of msprof holds, of what tasks are recorded with.
+_OF_THE_TIMELINE = ("frequency",)
+_TIMELINE = "msprof_*.json"
+
+
+def _unless_on(run: Run, option: str, name: str) -> str | None:
+    """An option of msprof; where it was on, the file that lacks; None where that is here and holds nothing of it."""
+    was = run.get(msprof_was)
+    if option in (OF_MSPROF["launches"], OF_MSPROF["copies"]) and was.calls and not was.timeline:
+        on = option if was.runtime else OF_MSPROF["launches"]
+        return Message("file_of_a_setting_is_not_here", {"file": _TIMELINE, "setting": on})
+    if option == OF_MSPROF["kernels"] and was.types and name in _OF_THE_TIMELINE and not was.timeline:
+        return Message("file_of_a_setting_is_not_here", {"file": _TIMELINE, "setting": option})
+    told = name in ("", *_OF_THE_TIMELINE) or name.startswith("kernel")
+    return None if option == OF_MSPROF["kernels"] and was.types and told else option
 
 
 def _of_torch_npu(text: str) -> bool:
     """Whether only torch_npu's profiler has it: msprof records nothing of Python or of a framework."""
-    return "=" in text and not text.startswith(("msprof", "--")) or text.startswith("prof.step()")
+    return "=" in text and not text.startswith(("msprof", "--", "torch_npu.")) or text.startswith("prof.step()")
 
 
 def _setting(run: Run, name: str) -> str | None:
@@ -140,7 +225,7 @@ def explains(run: Run) -> str | None:
     """The settings that would record why the device idled, of those that this capture lacks; None: it has them all."""
     lacking = [name for name in _REASONS if held(run, name) < COVERED]
     wanted = dict.fromkeys(has for name in lacking if (has := setting(run, name)))
-    return ", ".join(wanted) or None
+    return (joined(wanted) if any(isinstance(one, Message) for one in wanted) else ", ".join(wanted)) or None
 
 
 def idle_untold(run: Run) -> tuple[str, str, str | None] | None:
@@ -155,13 +240,26 @@ def idle_untold(run: Run) -> tuple[str, str, str | None] | None:
     )  # fmt: skip
 
 
-def unexplained(run: Run) -> dict[int, tuple[int, int]]:
-    """Per rank whose idle time could be measured: idle ns that nothing recorded explains, and all idle ns."""
+def unexplained(run: Run) -> dict[int, tuple[int, int, int]]:
+    """Per rank whose idle time could be measured: idle ns that nothing recorded explains, and all idle ns.
+
+    The first is only time for which no launch is known. After a launch the host was not late, whatever it did.
+    """
     found = run.get(idle)
-    unknown, whole = found.totals(found.pick("unknown")), found.totals(np.ones(len(found.rank), np.bool_))
-    return {rank: (unknown[rank], whole[rank]) for rank in found.ranks}
+    every = found.pick("unknown")
+    left, unknown = found.totals(every & ~ahead(run)), found.totals(every)
+    whole = found.totals(np.ones(len(found.rank), np.bool_))
+    return {rank: (left[rank], unknown[rank], whole[rank]) for rank in found.ranks}
 
 
+#: What records something and is said in words, by its English.
+IN_WORDS: dict[str, Message] = {str(said): said for said in map(Message, (
+    "setting_mark_steps", "setting_more_steps", "setting_profile_of_more_steps", "setting_start_and_later",
+    "setting_every_rank", "setting_every_rank_same_steps", "setting_expert_ranks", "setting_rank_of_each_stage",
+    "setting_more_ranks", "setting_larger_collectives", "setting_data_loader", "setting_device",
+    "setting_entry_of_device", "setting_flops_of_device", "setting_peaks_of_device", "setting_name_of_work",
+    "setting_line_of_library", "setting_later_torch_npu", "setting_whole_export",
+))}  # fmt: skip
 _LEVEL1, _LEVEL2 = "profiler_level=Level1", "profiler_level=Level2"
 _NPU, _CUDA = "activities=[CPU, NPU]", "activities=[CPU, CUDA]"
 #: The option of msprof that records what a detector may need. What is not here it does not record, nor operators.
@@ -190,7 +288,10 @@ _NO_COLLECTIVE = (
     f"UNION SELECT rank FROM comm WHERE op_span_id = span_id) AND {_WORKED}"
 )
 # Ranks whose work is all there, of a job of several, and none of it was told to be communication.
-_UNTOLD = "SELECT rank FROM device_time WHERE step IS NULL AND communication_ns IS NULL AND idle_ns IS NOT NULL"
+_UNTOLD = (
+    "SELECT rank FROM device_time WHERE step IS NULL AND communication_ns IS NULL AND idle_ns IS NOT NULL "
+    f"AND rank NOT IN (SELECT rank FROM coverage WHERE {ELSEWHERE})"
+)
 # A table that was recorded and is empty has nothing whose column could be missing.
 _FILLED = (
     "SELECT rank FROM rank WHERE rank NOT IN (SELECT rank FROM {table} {where}) "
@@ -261,7 +362,7 @@ CAPABILITIES: tuple[Capability, ...] = (
                _filled("kernel_has", "input_shapes"), _LEVEL1, None, 1, _KERNEL_TIME.format(column="input_shapes")),
     Capability("kernel_blocks", ("how many cores a kernel used", "算子使用的核数"), "kernel",
                _filled("kernel_has", "block_num"), _LEVEL1, None, 1, _KERNEL_TIME.format(column="block_num")),
-    Capability("kernel_counters", ("counters of the AI cores", "AI Core 计数器"), "pmu", None,
+    Capability("kernel_counters", ("hardware counters of kernels", "算子的硬件计数器"), "pmu", None,
                _COUNTERS, None, 1),
     Capability("launches", ("which host call launched a task", "主机下发到设备的连线"), "link",
                "SELECT rank FROM link_route WHERE route <> 'fwdbwd'", _NPU, _CUDA, 0, _LAUNCHED_TIME),
@@ -443,6 +544,8 @@ def _has(
     if on_cpu.issuperset(lacking) and capability.name in _OF_DEVICES:
         return Has(capability, having_it, lacking, *_A_CPU_HAS_NONE, None, False)
     en, zh, text = _NOT_TOLD if unknown else _why(capability, said(lacking[0]), *made[lacking[0]])
+    if not having_it:
+        en, zh = run.get(only_sums).get(capability.name, (en, zh))
     return Has(capability, having_it, lacking, en, zh, its_own(run, text, capability.name))
 
 
@@ -457,10 +560,10 @@ def _why(capability: Capability, said: _TableCoverage, npu: bool, level: str | N
     if made is not None and capability.level and (made == "Level_none" or int(made[-1]) < capability.level):
         from_ = f"Level{capability.level}"
         return f"recorded from {from_} on; this is {made}", f"从 {from_} 起才采集，本次为 {made}", setting
-    meant = said.status == "absent" or (said.status == "partial" and said.collect_with is not None)
+    # What would fill sizes and groups of collectives does not take them apart.
+    apart = setting is None and capability.table == "comm"
+    meant = said.status == "absent" or (said.status == "partial" and said.collect_with is not None and not apart)
     if meant and said.reason and capability.table not in ("span", "stack"):
-        if not npu and setting is None and said.collect_with is None:
-            return said.reason, "torch.profiler 不采集此项", None
         return said.reason, f"未采集（{render(said.reason, 'zh')}）", said.collect_with or setting
     if setting is None:
         return "torch.profiler does not record it", "torch.profiler 不采集此项", None

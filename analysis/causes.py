@@ -28,6 +28,7 @@ CAUSES: dict[str, tuple[str, str]] = {
         "算子受限于单一流水，远低于其形状应有的性能",
     ),
     "low_efficiency": ("a kernel stays far below its own roof", "算子远低于自身的性能上限"),
+    "random_numbers": ("a CPU draws random numbers in every step", "CPU 在每一步中生成随机数"),
     "device_copies": ("data is copied from device memory to device memory", "数据在设备内存之间来回拷贝"),
     "shape_churn": (
         "ever new shapes make operators compile, allocate or plan again",
@@ -74,8 +75,8 @@ CAUSES: dict[str, tuple[str, str]] = {
     "role_idle": ("no role of a step works", "一步中没有任何角色在工作"),
 }
 
-#: What a gap can hold besides: it waited for work on another stream, or for work that was not recorded; nothing
-#: recorded says why.
+#: What a gap can hold besides: it waited for work on another stream, or for work that was not recorded; a CPU was in
+#: operators; nothing recorded says why.
 GAP_ONLY: dict[str, tuple[str, str]] = {
     "dependency": (
         "the device waited for work on another of its streams, or for an earlier node of a graph",
@@ -84,6 +85,9 @@ GAP_ONLY: dict[str, tuple[str, str]] = {
     "backlog": (
         "launched work waited for the device, which had work from before the recording",
         "已下发的任务在等设备：它还在执行采集开始之前的任务",
+    ),
+    "calling": (
+        "the CPU was in operators that only make views or call others", "CPU 处于只建视图或只调用其他算子的算子中"
     ),
     "unknown": ("nothing recorded says why", "已采集的数据说明不了原因"),
 }

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from npulens.analysis.capability import BY_NAME, OF_MSPROF
+from npulens.analysis.capability import BY_NAME, OF_MSPROF, was_on
 from npulens.analysis.device.family import by_msprof
 from npulens.analysis.finding import Finding
 from npulens.analysis.run import Run
@@ -71,7 +71,8 @@ def recipe(run: Run, about: Mapping[str, Any], missing: Sequence[str], findings:
     if not about["npu"]:
         activity = _ACTIVITY.get(str(about["backend"]), "CUDA")
         return Recipe("torch", activity, ranks, why, steps, tuple(for_any(missing)))
-    settings = tuple(for_npu(about["level"], missing))
+    lacking = [name for name in missing if not was_on(run, name)]
+    settings = tuple(for_npu(about["level"], lacking))
     return Recipe("msprof" if run.get(by_msprof) else "torch_npu", "NPU", ranks, why, steps, settings)
 
 
@@ -81,7 +82,7 @@ def for_npu(made: str | None, missing: Sequence[str]) -> list[tuple[str, str, Pa
     lacking = [BY_NAME[name].means for name in missing if name in BY_NAME and BY_NAME[name].npu in _LEVELS]
     records = (", ".join(en for en, _ in lacking), "、".join(zh for _, zh in lacking))
     gc: Pair = ("garbage collections, all of them (ms)", "所有垃圾回收（单位 ms）")
-    counters: Pair = ("counters of the AI cores", "AI Core 计数器")
+    counters: Pair = ("hardware counters of kernels", "算子的硬件计数器")
     return [
         ("profiler_level", f"torch_npu.profiler.ProfilerLevel.{level}", records),
         ("aic_metrics", "torch_npu.profiler.AiCMetrics.PipeUtilization", _new("kernel_counters", missing, counters)),
@@ -118,6 +119,9 @@ def named_ranks(findings: Sequence[Finding]) -> list[int]:
 def _ranks(run: Run, findings: Sequence[Finding]) -> tuple[tuple[int, ...] | None, Pair]:
     captured, missing = set(run.ranks), tuple(run.missing_ranks or ())
     wanted = [rank for rank in named_ranks(findings) if rank in missing]
+    if run.world_size is None and (least := _ranks_of_groups(run)) > 1:
+        return None, (f"every rank: groups of this job name {least} of them",
+                      f"所有 rank：本任务的通信域提到了其中 {least} 个")  # fmt: skip
     if run.world_size is None:
         return None, ("every rank: the size of the job was not recorded", "所有 rank：任务规模未采集")
     if not missing:
@@ -136,6 +140,14 @@ def _ranks(run: Run, findings: Sequence[Finding]) -> tuple[tuple[int, ...] | Non
         f"the ranks of this capture and {len(spread)} of the missing ones, evenly spread",
         f"本次已采集的 rank，以及均匀选取的 {len(spread)} 个未采集 rank",
     )  # fmt: skip
+
+
+def _ranks_of_groups(run: Run) -> int:
+    """How many ranks the groups of a job name: it has at least as many."""
+    ((count,),) = run.con.execute(
+        "SELECT count(DISTINCT rank) FROM (SELECT unnest(ranks) AS rank FROM parallel_group)"
+    ).fetchall()
+    return int(count)
 
 
 def _torch_npu(recipe: Recipe, lang: str) -> str:

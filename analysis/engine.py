@@ -37,21 +37,30 @@ from npulens.analysis.capability import (
 )
 from npulens.analysis.causes import CAUSES, OF_IDLE
 from npulens.analysis.device.family import family
+from npulens.analysis.device.kernels import kernels
+from npulens.analysis.device.spent import KernelTime, kernel_time
 from npulens.analysis.discovery import OURS, Detector, detectors
 from npulens.analysis.finding import STEP as OF_STEP
 from npulens.analysis.finding import Candidate, Change, Evidence, Finding, NotMeasured, Words, severity, together
+from npulens.analysis.idle.behind import as_judged
+from npulens.analysis.idle.blame import listed
 from npulens.analysis.intervals import Intervals
 from npulens.analysis.limits import COVERED, Limits, overridden
 from npulens.analysis.quality import Quality, quality
+from npulens.analysis.ranks.lateness import said as who_waits
 from npulens.analysis.replay import whatif
 from npulens.analysis.replay.critical import held_by, unmovable
 from npulens.analysis.run import Run
-from npulens.analysis.say import ONCE, ONLY_STEP, RECORDED, STEP, filled, number
+from npulens.analysis.say import ONCE, ONLY_STEP, RECORDED, STEP, Whole, filled, number, on_cpu, per
 from npulens.analysis.serving import judging
 from npulens.analysis.serving.served import Summary, summary
 from npulens.analysis.settings import DEFAULT, Settings
-from npulens.analysis.steady import of_step, steady_ns
+from npulens.analysis.steady import of_step, shares_of, steady_ns
 from npulens.analysis.views import install
+from npulens.analysis.work.host_time import HostTime, host_time
+from npulens.analysis.work.judged import none_ran
+from npulens.analysis.work.partly import too_little
+from npulens.ingest.messages import render
 
 #: Where more of the critical path than this cannot move in the replay, a saving is only the least that is gained.
 STILL = 0.05
@@ -62,6 +71,11 @@ _ASKED = ("comm_task",)
 _LATER_GAPS = {
     "en": "It gives back more than that idle time: the host is earlier from then on, and later gaps close as well.",
     "zh": "收益大于上述空闲时间：主机此后下发更早，后面的空隙也会缩小。",
+}
+#: Of a finding: another of its kind of which the replay gives nothing back.
+_HIDDEN = {
+    "en": "There is more of the kind, hidden until other limits are gone: {what}.",
+    "zh": "同类问题还有一处，其他限制消除后才会显现：{what}。",
 }
 #: Of a finding that makes a rank late: what the lateness does to the others.
 _MAKES_LATE = {"en": "Because of it others wait: {waits}.", "zh": "其他卡因此等待：{waits}。"}
@@ -77,6 +91,12 @@ _LIMITS = {
     "unexplained": ("what was not recorded{who} is known", "{who}未采集到的原因查明"),
 }  # fmt: skip
 
+#: What holds a run's end and is the same as what a detector speaks of.
+_OWN_KIND = {
+    "sync_stall": "sync", "launch_overhead": "launch", "host_late": "host", "copy_exposed": "copy",
+    "comm_exposed": "comm",
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -89,9 +109,10 @@ class Outcome:
     collect_with: str | None = None
 
     def as_dict(self, lang: str = "en") -> dict[str, Any]:
-        reason = self.reason_zh if lang == "zh" else self.reason
         return {
-            "detector": self.detector, "outcome": self.outcome, "reason": reason, "collect_with": self.collect_with,
+            "detector": self.detector, "outcome": self.outcome,
+            "reason": self.reason_zh if lang == "zh" else self.reason,
+            "collect_with": None if self.collect_with is None else render(self.collect_with, lang),
         }  # fmt: skip
 
 
@@ -109,7 +130,9 @@ class Check:
     not_looked_for: tuple[str, ...]  # causes that no detector of this check speaks of
     steady_step_ns: int  # the mean step without first use: what shares of each step are shares of
     serving: Summary | None = None  # of a serving run
-    stepped: bool = True  # False: no step was marked, and all of a step is of the recorded time
+    whole: Whole = Whole()  # what shares are of
+    host: HostTime | None = None  # of a run without work of a device beside the CPU
+    kernels: KernelTime | None = None  # of a run with it
 
     def as_dict(self, lang: str = "en") -> dict[str, Any]:
         return {
@@ -117,6 +140,8 @@ class Check:
             "steady_step_ns": self.steady_step_ns, "together_ns": self.together_ns,
             "quality": self.quality.as_dict(lang),
             "serving": self.serving.as_dict() if self.serving else None,
+            "host": self.host.as_dict() if self.host else None,
+            "kernels": self.kernels.as_dict() if self.kernels else None,
             "findings": [finding.as_dict(lang) for finding in self.findings],
             "outcomes": [outcome.as_dict(lang) for outcome in self.outcomes],
             "not_looked_for": [
@@ -130,7 +155,7 @@ def check(con: duckdb.DuckDBPyConnection, only: Iterable[str] | None = None, set
     every = chosen(detectors(settings), only)
     ours = all(detector.detect.__module__.startswith(f"{OURS}.") for detector in every)
     install(con, _ASKED if ours else None)
-    run = Run.of(con, settings.slo)
+    run = as_judged(Run.of(con, settings.slo))
     elsewhere = () if only else tuple(each for each in every if each.about and not of_this_kind(run, each.about))
     every = tuple(each for each in every if each not in elsewhere)
     found: list[Finding] = []
@@ -142,16 +167,29 @@ def check(con: duckdb.DuckDBPyConnection, only: Iterable[str] | None = None, set
     of_steps = [finding for finding in found if finding.measure == OF_STEP]
     of_requests = judging.once(run, [finding for finding in found if finding.measure != OF_STEP])
     stepwise = tuple(_capped(run, umbrella(said_once(joined(run, of_steps)), run.step_ns)))
-    all_made = together((Change(), *(finding.change for finding in stepwise)))
-    saved = min(whatif.saved_ns(run, all_made), run.wall_ns) // run.step_count if stepwise else 0
+    saved = _all_saved(run, stepwise) if stepwise else 0
     ranked = (*of_requests, *stepwise)
     looked_for = {outcome.detector for outcome in outcomes} | {each.name for each in elsewhere}
     unseen = tuple(cause for cause in CAUSES if cause not in looked_for)
     return Check(
         run.run_id, run.step_ns, run.step_count, quality(run, ranked), ranked, saved, tuple(outcomes),
         unseen if only is None else (), run.get(steady_ns) // run.step_count,
-        run.get(summary) if of_this_kind(run, "requests") else None, run.stepped,
+        run.get(summary) if of_this_kind(run, "requests") else None, run.get(shares_of), run.get(host_time),
+        run.get(kernel_time),
     )  # fmt: skip
+
+
+def _all_saved(run: Run, findings: Sequence[Finding]) -> int:
+    """What all of them give back of the mean step at once: a replay of all changes, and what no replay knows.
+
+    Of a saving that is not of the replay, what its change gives in the replay is there already.
+    """
+    all_made = together((Change(), *(finding.change for finding in findings)))
+    beside = sum(
+        max(0, finding.saving_ns - whatif.saved_ns(run, finding.change) // run.step_count)
+        for finding in findings if not finding.replayed
+    )  # fmt: skip
+    return min(min(whatif.saved_ns(run, all_made), run.wall_ns) // run.step_count + beside, run.step_ns)
 
 
 def chosen(known: tuple[Detector, ...], only: Iterable[str] | None) -> tuple[Detector, ...]:
@@ -180,7 +218,8 @@ def judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Findi
         candidates = list(detector.detect(run.con, run, limits))
         if detector.about:
             return _of_requests(run, detector, candidates, limits)
-        measured = sorted((_measured(run, detector, c) for c in candidates), key=lambda finding: -finding.saving_ns)
+        each = [(_measured(run, detector, candidate), candidate) for candidate in candidates]
+        measured = sorted((finding for finding, _ in each), key=lambda finding: -finding.saving_ns)
     except NotMeasured as missing:
         collect_with = its_own(run, missing.collect_with)
         return [], Outcome(detector.name, "not_measured", missing.why, missing.why_zh, collect_with)
@@ -190,12 +229,31 @@ def judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Findi
     findings = [finding for finding in measured if finding.saving_share >= limits.min_share and finding.saving_ns > 0]
     if findings:
         best = findings[0]
+        hidden = [(candidate.measured_ns or 0, finding) for finding, candidate in each
+                  if finding not in findings and _hides(run, candidate, limits)]  # fmt: skip
+        if hidden:
+            findings[0] = _with_hidden(best, max(hidden, key=lambda one: one[0])[1])
         return findings, Outcome(detector.name, "found", best.words["en"].title, best.words["zh"].title)
     most = max(candidates, key=lambda candidate: candidate.measured_ns or 0, default=None)
     lost = (most.measured_ns or 0) if most else 0
     if most and (whole := _whole_ns(run, most)) and lost >= limits.min_share * whole:
-        return [], _masked(run, detector, most, lost)
-    return [], _too_little(run, detector, limits) or _clean(run, detector, measured, lost, limits)
+        gain = next(finding.saving_ns for finding, candidate in each if candidate is most)
+        return [], _masked(run, detector, most, lost, gain, limits)
+    return [], _too_little(run, detector, limits) or _clean(run, detector, measured, most, limits)
+
+
+def _hides(run: Run, candidate: Candidate, limits: Limits) -> bool:
+    """Whether as much is lost to it as a finding needs, though the replay gives too little of that back."""
+    whole, lost = _whole_ns(run, candidate), candidate.measured_ns or 0
+    return candidate.replayed and whole > 0 and lost >= limits.min_share * whole
+
+
+def _with_hidden(best: Finding, hidden: Finding) -> Finding:
+    """A finding that also says what of its kind shows only once other limits are gone."""
+    return replace(best, words={
+        lang: replace(said, advice=f"{said.advice} {_HIDDEN[lang].format(what=hidden.words[lang].title)}".strip())
+        for lang, said in best.words.items()
+    })  # fmt: skip
 
 
 def _of_requests(
@@ -219,8 +277,13 @@ def _whole_ns(run: Run, candidate: Candidate) -> int:
     return run.wall_ns if candidate.numbers.get("per") == ONCE else run.get(steady_ns)
 
 
-def _masked(run: Run, detector: Detector, candidate: Candidate, lost: int) -> Outcome:
-    """Time is lost, and the replay gives nothing of it back: what holds the run's end then, where that can be told."""
+def _masked(run: Run, detector: Detector, candidate: Candidate, lost: int, gain: int, limits: Limits) -> Outcome:
+    """Time is lost, and the replay gives little of it back: what holds the run's end then, where that can be told.
+
+    Where it gives most of it back, that is too little to be a finding.
+    """
+    if gain * run.step_count >= _NEARLY * lost:
+        return _nearly(run, detector, candidate, lost, gain, limits)
     ns, share = number("_ns", lost // run.step_count), number("_share", lost / _whole_ns(run, candidate))
     still, held_ = run.get(unmovable), held_by(run, candidate.change)
     if still > STILL or held_ is None:
@@ -232,20 +295,36 @@ def _masked(run: Run, detector: Detector, candidate: Candidate, lost: int) -> Ou
             f"{_in(run)}因此损失 {ns}（{share}）；去掉它的收益无法判断，因为关键路径的 {stays} 在重放中无法移动",
         )  # fmt: skip
     en, zh = _LIMITS.get(held_.kind, _LIMITS["unexplained"])
+    some = gain * run.step_count >= _SOME * lost
+    given = number("_ns", gain)
+    back, back_zh = (f"only {given}", f"只能收回 {given}") if some else ("nothing", "没有收益")
     where = f" of rank {held_.rank}" if held_.rank is not None else ""
     where_zh = f" rank {held_.rank} 的" if held_.rank is not None else ""
+    if held_.kind == _OWN_KIND.get(detector.name):  # to name itself as the reason would say nothing
+        named, named_zh = (f" ({held_.name})", f"（{held_.name}）") if held_.name else ("", "")
+        return Outcome(
+            detector.name, "masked",
+            f"{ns} {_of(run)} ({share}) is lost to it; removing these moments alone gives {back} back, because others "
+            f"of the same kind{where} then hold the run up{named}",
+            f"{_in(run)}因此损失 {ns}（{share}），但只去掉这些{back_zh}：此后{where_zh}同类环节会挡住运行{named_zh}",
+        )  # fmt: skip
     until = en.replace("{who}", where) + (f" ({held_.name})" if held_.name and held_.kind != "peer" else "")
     until_zh = zh.replace("{who}", where_zh) + (f"（{held_.name}）" if held_.name and held_.kind != "peer" else "")
     return Outcome(
         detector.name, "masked",
-        f"{ns} {_of(run)} ({share}) is lost to it; removing it gives nothing back until {until}",
-        f"{_in(run)}因此损失 {ns}（{share}），但在{until_zh}之前，去掉它没有收益",
+        f"{ns} {_of(run)} ({share}) is lost to it; removing it gives {back} back until {until}",
+        f"{_in(run)}因此损失 {ns}（{share}），但在{until_zh}之前，去掉它{back_zh}",
     )  # fmt: skip
 
 
 def _too_little(run: Run, detector: Detector, limits: Limits) -> Outcome | None:
     """Why a detector that found nothing may not say clean; None: it may."""
+    if (few := too_little(run)) is not None:
+        return Outcome(detector.name, "not_measured", *few)
     of_idle = detector.name in OF_IDLE  # these speak of idle time only, which is asked below
+    if "kernels" in detector.needs and not of_idle and not run.get(kernels).ran:
+        told = none_ran(run)
+        return Outcome(detector.name, "not_measured", told.why, told.why_zh, told.collect_with)
     for need in detector.needs:
         has, share = run.get(capabilities)[need], held(run, need)
         if share < COVERED and not (of_idle and need == "launches"):
@@ -257,38 +336,81 @@ def _too_little(run: Run, detector: Detector, limits: Limits) -> Outcome | None:
     if of_idle:
         if (untold := idle_untold(run)) is not None:
             return Outcome(detector.name, "not_measured", *untold)
-        for rank, (unknown, whole) in run.get(unexplained).items():
+        for rank, (left, unknown, whole) in run.get(unexplained).items():
+            unknown = unknown if detector.name == "profiler_overhead" else left  # it also holds up what was launched
             if unknown > (1 - COVERED) * whole and unknown >= limits.min_share * run.get(steady_ns):
                 said = number("_share", unknown / whole)
+                # Call stacks do not tell when a task was launched.
+                lacks = explains(run) if detector.name != "host_late" or held(run, "launches") < COVERED else None
                 return Outcome(
                     detector.name, "not_measured",
                     f"{said} of the idle time of rank {rank} has no recorded reason; it may be this",
-                    f"rank {rank} 空闲时间的 {said} 没有采集到原因，可能就是它", explains(run),
+                    f"rank {rank} 空闲时间的 {said} 没有采集到原因，可能就是它", lacks,
                 )  # fmt: skip
     return None
 
 
-def _clean(run: Run, detector: Detector, measured: list[Finding], lost: int, limits: Limits) -> Outcome:
-    """Clean is said with what was measured."""
-    if not measured:
+def _nearly(run: Run, detector: Detector, candidate: Candidate, lost: int, gain: int, limits: Limits) -> Outcome:
+    """More is lost to it than a finding needs, and a little less can be had back."""
+    ns, back = (number("_ns", some) for some in (lost // run.step_count, gain))
+    part = gain * run.step_count / _whole_ns(run, candidate)
+    least, share = number("_share", limits.min_share), _below(part, limits.min_share)
+    return Outcome(
+        detector.name, "clean",
+        f"{ns} {_of(run)} is lost to it; removing it gives back at most {back} ({share}), below the limit of {least}",
+        f"{_in(run)}因此损失 {ns}；去掉它至多收回 {back}（{share}），低于阈值 {least}",
+    )  # fmt: skip
+
+
+def _clean(
+    run: Run, detector: Detector, measured: list[Finding], most: Candidate | None, limits: Limits
+) -> Outcome:  # fmt: skip
+    """Clean is said with what was measured, as a share of what it is a share of."""
+    if not measured or most is None:
         return Outcome(detector.name, "clean", "nothing of the kind was seen", "未发现此类现象")
-    least, amount = number("_share", limits.min_share), max(measured[0].saving_ns, lost // run.step_count)
-    share, saving = number("_share", of_step(run, amount)), number("_ns", amount)
+    best, lost = measured[0], (most.measured_ns or 0) // run.step_count
+    amount, numbers = (lost, most.numbers) if lost > best.saving_ns else (best.saving_ns, best.numbers)
+    least = number("_share", limits.min_share)
+    if numbers.get("per") == ONCE:
+        total, whole = amount * run.step_count, replace(run.get(shares_of), steady=False)
+        saving, share = number("_ns", total), _below(total / run.wall_ns if run.wall_ns else 0.0, limits.min_share)
+        return Outcome(
+            detector.name, "clean",
+            f"at most {saving}, once ({share} {per('of each step', RECORDED, whole)}), "
+            f"below the limit of {least}",
+            f"至多 {saving}，仅一次（{per('占步长', RECORDED, whole)} {share}），"
+            f"低于阈值 {least}",
+        )  # fmt: skip
+    share, saving = _below(of_step(run, amount), limits.min_share), number("_ns", amount)
     return Outcome(
         detector.name, "clean",
         f"at most {saving} {_of(run)} ({share}), below the limit of {least}",
-        f"至多 {saving}（占{'步长' if run.stepped else '采集时长'} {share}），低于阈值 {least}",
+        f"至多 {saving}（{_as_told(run, '占步长')} {share}），低于阈值 {least}",
     )  # fmt: skip
+
+
+def _below(part: float, least: float) -> str:
+    """A share below a limit, never written as the limit itself."""
+    said = number("_share", part)
+    return said if part >= least or said != number("_share", least) else f"{int(part * 10_000) / 100:.2f} %"
 
 
 def _of(run: Run) -> str:
     """What a time is of, in English."""
-    return "of the step" if run.stepped else "of the recorded time"
+    return _as_told(run, "of the step")
 
 
 def _in(run: Run) -> str:
     """The same in Chinese, at the beginning of a sentence."""
-    return "每步" if run.stepped else "采集时段内"
+    return _as_told(run, "每步")
+
+
+def _as_told(run: Run, of_step: str) -> str:
+    """A phrase about each step, said of this run."""
+    if run.step_count > 1:
+        return of_step
+    said = per(of_step, ONLY_STEP if run.stepped else RECORDED, run.get(shares_of))
+    return on_cpu(said) if run.get(family) == "cpu" else said
 
 
 def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
@@ -304,15 +426,16 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
     if candidate.replayed and candidate.measured_ns and run.get(unmovable) > STILL:
         bounds = [candidate.measured_ns, whole, *([candidate.ceiling_ns] if candidate.ceiling_ns else ())]
         most = max(saving, min(bounds) // run.step_count)
-    per = RECORDED if not run.stepped else STEP if run.step_count > 1 else ONLY_STEP
-    told = {"per": per, "device": run.get(family)}
+    each = RECORDED if not run.stepped else STEP if run.step_count > 1 else ONLY_STEP
+    told = {"per": each, "device": run.get(family)}
     numbers = {**told, **candidate.numbers, "saving_ns": saving, "saving_share": share, "step_ns": step}
-    words = {lang: filled(texts[candidate.text], numbers) for lang, texts in detector.text.items()}
+    words = {lang: filled(texts[candidate.text], numbers, run.get(shares_of)) for lang, texts in detector.text.items()}
     if detector.name in OF_IDLE and 0 < MORE * (candidate.measured_ns or 0) < saving * run.step_count:
         words = {lang: Words(said.title, f"{said.advice} {_LATER_GAPS[lang]}") for lang, said in words.items()}
     return Finding(
         detector.name, candidate.cause, severity(share), words,
         saving, most, share, candidate.confidence, numbers, candidate.evidence, candidate.change, text=candidate.text,
+        replayed=candidate.replayed,
     )  # fmt: skip
 
 
@@ -340,12 +463,16 @@ _MOVED = frozenset({"expert_imbalance", "stage_balance"})
 #: A cause explains a late rank if it gives back at least this share of what the rank's lateness costs. Without the
 #: cause no more than this share of it is left.
 MOST = 0.5
+#: What masked time gives back all the same is told from the first share of it on; from the second on it is not masked.
+_SOME, _NEARLY = 0.02, 0.5
 
 
 def joined(run: Run, findings: Sequence[Finding]) -> list[Finding]:
     """The findings, each captured late rank told once: by its own cause where another finding is that."""
     kept = list(findings)
     for late in [one for one in findings if one.cause == "late_rank" and one.numbers.get("peer") in run.ranks]:
+        if late.numbers.get("skew_ns"):
+            continue  # it was late before anything was recorded, and no cause of it is here
         own = [one for one in kept if one.cause not in _SHARED and _explains(run, one, late)]
         if not own:
             continue
@@ -355,7 +482,8 @@ def joined(run: Run, findings: Sequence[Finding]) -> list[Finding]:
         if cause.saving_ns < saving and cause.cause not in _MOVED:
             share = cause.saving_share * saving / cause.saving_ns  # of the same whole as before
             cause = replace(
-                cause, saving_ns=saving, saving_share=share, severity=severity(share),
+                cause, saving_ns=saving, saving_most_ns=max(saving, cause.saving_most_ns), saving_share=share,
+                severity=severity(share),
                 numbers={**cause.numbers, "saving_ns": saving, "saving_share": share},
                 change=cause.change | late.change,
             )  # fmt: skip
@@ -366,9 +494,27 @@ def joined(run: Run, findings: Sequence[Finding]) -> list[Finding]:
 def _making_late(cause: Finding, late: Finding) -> dict[str, Words]:
     """The cause's words with who waits because of it, and how long."""
     return {
-        lang: replace(said, advice=f"{said.advice} {_MAKES_LATE[lang].format(waits=late.words[lang].title)}".strip())
-        for lang, said in cause.words.items()
+        lang: replace(said, advice=f"{said.advice} {_MAKES_LATE[lang].format(waits=who)}".strip())
+        for (lang, said), who in zip(cause.words.items(), _waiting(cause, late), strict=True)
     }
+
+
+def _waiting(cause: Finding, late: Finding) -> tuple[str, ...]:
+    """Who waits, in the languages of the cause; without ranks that the cause is about as well.
+
+    Where one of those waits longest, nobody is left out, as the time that is told is of that rank.
+    """
+    titles = {lang: late.words[lang].title for lang in cause.words}
+    waiting, ranks, who = late.numbers.get("waiting"), cause.numbers.get("ranks"), late.numbers.get("who")
+    if isinstance(waiting, list) and isinstance(ranks, str) and isinstance(who, str):
+        own = listed(ranks)
+        left = [rank for rank in waiting if isinstance(rank, int) and not any(rank in some for some in own)]
+        if late.numbers.get("longest") in left:
+            for lang, (old, new) in {
+                "en": (who, who_waits(left)), "zh": (number("waiting", waiting), number("waiting", left)),
+            }.items():  # fmt: skip
+                titles[lang] = titles[lang].replace(old, new, 1)
+    return tuple(titles.values())
 
 
 def _with_lateness(run: Run, cause: Finding, late: Finding, findings: Sequence[Finding]) -> int:

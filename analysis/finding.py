@@ -180,6 +180,7 @@ class Finding:
     gains: tuple[Gain, ...] = ()
     edit: Edit | None = None
     text: str = ""  # which of the detector's sentences say it
+    replayed: bool = True  # False: no change of the run is known, and the saving is all that was seen lost
 
     def with_saving(self, saving_ns: int) -> Finding:
         """The same with less to save: the rest is told by others."""

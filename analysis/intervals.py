@@ -40,6 +40,14 @@ def combined(*columns: Ints) -> Ints:
     return key
 
 
+def among(values: Ints, some: Ints) -> NDArray[np.bool_]:
+    """Which values are among some that are in order: numpy would sort both once more."""
+    if not len(some):
+        return np.zeros(len(values), np.bool_)
+    found: NDArray[np.bool_] = some[np.minimum(np.searchsorted(some, values), len(some) - 1)] == values
+    return found
+
+
 #: No axis is longer: a sum of moments must fit into 64 bits.
 LONGEST = 2**61
 

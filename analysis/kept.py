@@ -24,7 +24,7 @@ from npulens.analysis.intervals import EMPTY, Intervals
 from npulens.analysis.run import Run
 from npulens.analysis.serving.parts import KEPT as REQUESTS
 from npulens.analysis.serving.parts import sums
-from npulens.analysis.views import views
+from npulens.analysis.views import there, views
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,12 +38,16 @@ ASKED_BY = {
     "npulens.analysis.look.kernels.": ("kernel_task",),
     "npulens.analysis.look.kernel_detail.source": ("kernel_task", "kernel_source"),
     "npulens.analysis.look.kernel_detail.": ("kernel_task",),
-    "npulens.analysis.look.efficiency.members": ("kernel_task",),
+    "npulens.analysis.look.efficiency.rates": ("kernel_operator", "operator_need"),
+    "npulens.analysis.look.efficiency.efficiency": ("operator_row", "operator_sum"),
+    "npulens.analysis.look.efficiency.whole": ("step_fall",),
+    "npulens.analysis.modules.measure.of_run": ("module_sum",),
     "npulens.analysis.serving.look.": (REQUESTS,),
     "npulens.analysis.look.communication.kinds": ("comm_kind",),
     "npulens.analysis.look.communication.peers": ("late_peer",),
     "npulens.analysis.look.ranks.compared": ("late_peer", "rank_stand"),
     "npulens.analysis.look.ranks.pipeline": ("rank_stand", "comm_state"),
+    "npulens.analysis.look.path.": ("critical_path",),
     "npulens.analysis.look.communication.": ("collective", "collective_plane", "peer_wait"),
 }
 #: What makes two kernels alike, level by level.
@@ -250,12 +254,46 @@ def _of_ranks(name: str) -> Callable[[Run], pa.Table]:
     return answer
 
 
+def _path(run: Run) -> pa.Table:
+    """The critical path, loaded when it is computed for the same reason."""
+    from npulens.analysis.look import path
+
+    return path.answer(run)
+
+
+ROOFS = "step_fall", "kernel_operator", "operator_need", "operator_row", "operator_sum"
+
+
+def _modules(run: Run) -> pa.Table:
+    """The modules of the run, likewise."""
+    from npulens.analysis.modules import measure
+
+    return measure.answer(run)
+
+
+def _of_roofs(name: str) -> Callable[[Run], pa.Table]:
+    """An answer about roofs, likewise."""
+
+    def answer(run: Run) -> pa.Table:
+        from npulens.analysis.look import efficiency
+
+        every = {
+            "step_fall": efficiency.answer, "kernel_operator": efficiency.operators_of_kernels,
+            "operator_need": efficiency.needs, "operator_row": efficiency.operator_rows,
+            "operator_sum": efficiency.operator_sums,
+        }  # fmt: skip
+        return every[name](run)
+
+    return answer
+
+
 #: What a run keeps: the name that pages ask, and what answers. Some are views that are much smaller than what they are
 #: made of.
 KEPT: dict[str, str | Callable[[Run], pd.DataFrame | pa.Table]] = {
     "launched": LAUNCHED, "launch_pace": PACE, "kernel_task": KERNELS, "kernel_source": SOURCES,
-    "slow_kernel": slow_kernels, "sync_call": sync_calls, REQUESTS: lambda run: sums(run.con),
+    "slow_kernel": slow_kernels, "sync_call": sync_calls, REQUESTS: lambda run: sums(run.con), "critical_path": _path,
     **{name: _of_ranks(name) for name in ("comm_kind", "late_peer", "rank_stand", "comm_state")},
+    **{name: _of_roofs(name) for name in ROOFS}, "module_sum": _modules,
     **{name: f"SELECT * FROM {name}" for name in ("kernel_sequence", "collective", "collective_plane", "peer_wait")},
 }  # fmt: skip
 
@@ -264,7 +302,7 @@ KEPT: dict[str, str | Callable[[Run], pd.DataFrame | pa.Table]] = {
 TOGETHER = (
     ("comm_kind", "late_peer", "rank_stand", "comm_state", "collective", "collective_plane", "peer_wait"),
     ("launched", "launch_pace", "sync_call"), ("kernel_task", "kernel_source", "slow_kernel", "kernel_sequence"),
-    (REQUESTS,),
+    (*ROOFS, "module_sum"), ("critical_path",), (REQUESTS,),
 )  # fmt: skip
 
 
@@ -318,11 +356,8 @@ def instead(con: duckdb.DuckDBPyConnection) -> None:
 
 def ready(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
     """What is not kept is computed once for this connection and everything that it asks."""
-    rows = con.execute(
-        "SELECT view_name FROM duckdb_views() WHERE NOT internal UNION ALL SELECT table_name FROM duckdb_tables()"
-    ).fetchall()
     run = cache(Run)
-    for name in set(names) - {there for (there,) in rows}:
+    for name in set(names) - there(con):
         answer = KEPT[name]
         if isinstance(answer, str):
             con.execute(f"CREATE TEMP TABLE {name} AS {answer}")

@@ -22,15 +22,21 @@ import numpy as np
 
 from npulens.analysis.capability import BY_NAME, Has, capabilities
 from npulens.analysis.collect import Recipe, recipe
-from npulens.analysis.device.family import on_npu
+from npulens.analysis.device.family import family, on_npu
 from npulens.analysis.finding import Finding
+from npulens.analysis.idle.behind import behind, early_said, from_before
 from npulens.analysis.idle.blame import said as ranges
+from npulens.analysis.idle.issue import tasks
 from npulens.analysis.idle.pieces import idle
 from npulens.analysis.intervals import Intervals
+from npulens.analysis.modules.training_mode import training_mode
 from npulens.analysis.ranks.clock import clock
 from npulens.analysis.run import Run
 from npulens.analysis.say import duration, share
 from npulens.analysis.serving.exported import exports, hurt
+from npulens.analysis.steady import outside
+from npulens.analysis.work.partly import told as of_a_part
+from npulens.analysis.work.sums_alone import told as sums_alone
 from npulens.ingest.messages import render, restored
 
 # How far a capture can be trusted: which shares of it are there, and what may mislead.
@@ -48,14 +54,10 @@ WARM_UP = 1.5
 CLOCK_SHARE = 0.01
 #: Work from before the recording that takes this share of it is said.
 BACKLOG_SHARE = 0.01
+#: A device that is behind the host by more than this share of a step is said.
+LAG_SHARE = 0.25
 #: Time without recorded work is told from this share on.
 UNTOLD_SHARE = 0.1
-#: Without steps what is measured is from the first to the last device task: more of the recorded time outside is said.
-OUTSIDE_SHARE = 0.25
-#: Names that are listed of sums alone.
-SUMS_SHOWN = 5
-#: Sums over work of the device; those over calls of the host hold each other.
-OF_THE_DEVICE = ("op_statistic", "communication_statistic", "cluster_communication")
 
 
 @dataclass(frozen=True)
@@ -151,8 +153,10 @@ def doubts(run: Run) -> tuple[Doubt, ...]:
     """What may mislead, the worst first."""
     found = run.get(facts)
     return tuple([
-        *_files(found), *_sums(run), *_untold(run), *_outside(run), *_launches(found), *_backlog(run), *_clocks(run),
-        *_steps(run), *_profiler(run), *_export(run),
+        *(Doubt("part", text) for text in of_a_part(run)), *_files(found),
+        *(Doubt("sums", text) for text in sums_alone(run)), *_untold(run), *_outside(run), *_launches(found),
+        *(Doubt("training_mode", text) for text in training_mode(run)),
+        *_backlog(run), *_clocks(run), *_steps(run), *_lag(run), *_profiler(run), *_export(run),
     ])  # fmt: skip
 
 
@@ -167,55 +171,11 @@ def _files(found: Facts) -> Iterator[Doubt]:
             f"rank {listed} 的数据不完整：{render(reason, 'zh')}",
         ))  # fmt: skip
     if found.lost:
-        dropped = f"{found.lost:,} of {found.events + found.lost:,}"
+        met = found.events + found.lost
         yield Doubt("dropped", (
-            f"{dropped} events were not kept, so time shown as idle may be work that is missing",
-            f"有事件未保留（{dropped}），显示为空闲的时间可能是缺失的工作",
+            f"{found.lost:,} of {met:,} events were not kept, so time shown as idle may be work that is missing",
+            f"{met:,} 个事件中有 {found.lost:,} 个未保留，显示为空闲的时间可能是缺失的工作",
         ))  # fmt: skip
-
-
-def _sums(run: Run) -> Iterator[Doubt]:
-    """Where no work of a device was recorded, but sums were: what they say. No detector can judge them."""
-    if any(run.window(rank) is not None for rank in run.ranks):
-        return
-    told: dict[str, list[tuple[str, int]]] = {}
-    for source, name, ns in run.con.execute(
-        "SELECT source, name, sum(total_ns) FROM summary WHERE total_ns > 0 AND list_contains(?, source) "
-        "AND name NOT ILIKE 'total%' GROUP BY ALL ORDER BY 1, 3 DESC, 2", [OF_THE_DEVICE],
-    ).fetchall():  # fmt: skip
-        told.setdefault(source, []).append((name, int(ns)))
-    for source, rows in told.items():
-        total = sum(ns for _, ns in rows)
-        listed = ", ".join(f"{name} {duration(ns)} ({share(ns / total)})" for name, ns in rows[:SUMS_SHOWN])
-        yield Doubt("sums", (
-            f"only the profiler's sums were recorded. Of {duration(total)} in {source}: {listed}",
-            f"只采集到 profiler 的汇总。{source} 共 {duration(total)}，其中：{listed}",
-        ))  # fmt: skip
-    yield from _sums_of_steps(run)
-
-
-def _sums_of_steps(run: Run) -> Iterator[Doubt]:
-    """What the profiler's own split says of all ranks, and which rank computes longest."""
-    rows = run.con.execute(
-        "SELECT rank, sum(computing_ns), sum(communication_not_overlapped_ns), sum(free_ns), count(*) "
-        "FROM profiler_step "
-        "WHERE computing_ns IS NOT NULL AND communication_not_overlapped_ns IS NOT NULL AND free_ns IS NOT NULL "
-        "GROUP BY 1 ORDER BY 1"
-    ).fetchall()
-    parts = [int(sum(row[at] for row in rows)) for at in (1, 2, 3)]
-    if not sum(parts):
-        return
-    computing, bare, free = (share(part / sum(parts)) for part in parts)
-    rank, longest = max(((int(row[0]), int(row[1]) // row[4]) for row in rows), key=lambda one: one[1])
-    ranks, usual = ranges(tuple(int(row[0]) for row in rows)), int(median([int(row[1]) // row[4] for row in rows]))
-    who = f". Rank {rank} computes longest: {duration(longest)} a step, the median {duration(usual)}"
-    who_zh = f"。rank {rank} 的计算时间最长：每步 {duration(longest)}，中位数为 {duration(usual)}"
-    yield Doubt("sums", (
-        f"only the profiler's split was recorded, of rank {ranks}: computing {computing}, communication that nothing "
-        f"hides {bare}, free {free}" + (who if len(rows) > 1 else ""),
-        f"只采集到 rank {ranks} 的 profiler 时间划分：计算 {computing}，未被掩盖的通信 {bare}，空闲 {free}"
-        + (who_zh if len(rows) > 1 else ""),
-    ))  # fmt: skip
 
 
 def _untold(run: Run) -> Iterator[Doubt]:
@@ -223,8 +183,9 @@ def _untold(run: Run) -> Iterator[Doubt]:
     silent = []
     for rank in set(run.ranks) - set(run.get(idle).ranks):
         if (window := run.window(rank)) is not None and window[1] > window[0]:
-            whole = Intervals(*(np.array([moment], np.int64) for moment in window))
-            silent.append(((whole - run.activity(rank).work()).total(), whole.total(), rank))
+            whole, work = Intervals(*(np.array([moment], np.int64) for moment in window)), run.activity(rank).work()
+            if len(work.starts):  # where nothing of the device is there, that is what is said
+                silent.append(((whole - work).total(), whole.total(), rank))
     ns, whole_ns, rank = max(silent, default=(0, 1, 0))
     if ns > UNTOLD_SHARE * whole_ns:
         lost, all_, part = duration(ns), duration(whole_ns), share(ns / whole_ns)
@@ -241,36 +202,36 @@ _HOST_WORK = "kind IN ('cpu_op', 'runtime', 'python', 'annotation', 'enqueue', '
 
 def _outside(run: Run) -> Iterator[Doubt]:
     """Without steps: recorded time before the first device task and after the last, which no figure holds."""
-    rows = run.con.execute(
-        "SELECT rank, min(ts_ns), max(ts_ns + dur_ns) FROM span GROUP BY rank ORDER BY rank"
-    ).fetchall()
-    ranks = []
-    for rank, begin, end in rows:
-        window = None if run.steps[rank] else run.window(rank)
-        if window is not None:
-            ranks.append((max(0, window[0] - begin), max(0, end - window[1]), rank, begin, end, window))
-    if not ranks:
+    found = run.get(outside)
+    if found is None:
         return
-    before, after, rank, begin, end, window = max(ranks, key=lambda one: one[0] + one[1])
-    whole = max(end, window[1]) - min(begin, window[0])
-    if before + after <= OUTSIDE_SHARE * whole:
-        return
-    # A function or a mark that goes on beside the device's work says less than a call.
-    longest = run.con.execute(
-        "SELECT name, greatest(0, least(ts_ns + dur_ns, $2) - ts_ns) "
-        "+ greatest(0, ts_ns + dur_ns - greatest(ts_ns, $3)) AS out_ns "
-        f"FROM span WHERE rank = $1 AND {_HOST_WORK} AND (ts_ns < $2 OR ts_ns + dur_ns > $3) "
-        "ORDER BY kind NOT IN ('runtime', 'cpu_op') AND ts_ns + dur_ns > $2 AND ts_ns < $3, out_ns DESC, span_id "
-        "LIMIT 1",
-        [rank, *window],
-    ).fetchall()  # fmt: skip
-    call = "".join(f". The longest call there is {name} ({duration(ns)})" for name, ns in longest)
-    call_zh = "".join(f"；其间最长的调用是 {name}（{duration(ns)}）" for name, ns in longest)
-    where, where_zh = "before the first device task or after the last", "首个设备任务之前或最后一个之后"
+    before, after, whole, rank, (first, last) = (
+        found.before_ns, found.after_ns, found.whole_ns, found.rank, found.window
+    )  # fmt: skip
+    longest = _longest_outside(run, rank, (first, last), after > 0)
+    call = "".join(f". The longest call there is {en} ({duration(ns)})" for (en, _), ns in longest)
+    call_zh = "".join(f"；其间最长的调用是 {zh}（{duration(ns)}）" for (_, zh), ns in longest)
+    # What is much shorter than the longest call, such as a mark, says nothing.
+    least = max([1, *(ns // 10 for _, ns in longest)])
+    for name, ns in _device_outside(run, rank, (first, last) if after > 0 else (first, None), least):
+        call += f". On the device {name} ran there for {duration(ns)}, which is not counted as work"
+        call_zh += f"；其间设备侧还有 {name}（{duration(ns)}），未计为设备任务"
+    silent = _silent_ns(run, rank, (first, last) if after > 0 else (first, None))
+    if 2 * silent >= before + after:
+        call += f". For {duration(silent)} of it no call was recorded at all"
+        call_zh += f"；其中 {duration(silent)} 没有采集到任何调用"
+    if (waited := _first_waits(run, rank)) is not None and 2 * waited >= before:
+        call += (
+            f". The first task had been launched {duration(waited)} before it ran: the device still worked off what "
+            "was launched before the recording"
+        )
+        call_zh += f"；首个任务下发 {duration(waited)} 后才执行：设备仍在执行采集开始之前下发的任务"
+    task, task_zh = ("operator", "算子") if run.get(family) == "cpu" else ("device task", "设备任务")
+    where, where_zh = f"before the first {task} or after the last", f"首个{task_zh}之前或最后一个之后"
     if min(before, after) <= max(before, after) / 100:
         where, where_zh = (
-            ("before the first device task", "首个设备任务之前") if before > after else
-            ("after the last device task", "最后一个设备任务之后")
+            (f"before the first {task}", f"首个{task_zh}之前") if before > after else
+            (f"after the last {task}", f"最后一个{task_zh}之后")
         )  # fmt: skip
     yield Doubt("outside", (
         f"rank {rank}: {duration(before + after)} of {duration(whole)} recorded lie {where}, "
@@ -280,13 +241,74 @@ def _outside(run: Run) -> Iterator[Doubt]:
     ))  # fmt: skip
 
 
+#: A first task that waits so long waits for work from before the recording.
+_LONG_WAIT_NS = 1_000_000
+
+
+def _first_waits(run: Run, rank: int) -> int | None:
+    """How long the first task of a rank lay launched before it ran; None where that is ordinary, or not known."""
+    did = run.get(tasks).get(rank)
+    if did is None or not len(did.ids) or not did.linked[0]:
+        return None
+    waited = int(did.starts[0] - did.source_end[0])
+    return waited if waited >= _LONG_WAIT_NS else None
+
+
+#: A call of the runtime library that is so much of the longest call says where that went.
+_MOST_OF_IT = 0.5
+
+
+def _longest_outside(run: Run, rank: int, window: tuple[int, int], after: bool) -> list[tuple[Overlap, int]]:
+    """The host's longest call outside a window, or the runtime library's call that is most of it: at most one."""
+    # A function or a mark that goes on beside the device's work says less than a call.
+    rows = run.con.execute(
+        "WITH call AS (SELECT name, kind, span_id, ts_ns, ts_ns + dur_ns AS end_ns, "
+        "greatest(0, least(ts_ns + dur_ns, $2) - ts_ns) "
+        "+ CASE WHEN $4 THEN greatest(0, ts_ns + dur_ns - greatest(ts_ns, $3)) ELSE 0 END AS out_ns "
+        f"FROM span WHERE rank = $1 AND {_HOST_WORK} AND (ts_ns < $2 OR $4 AND ts_ns + dur_ns > $3)), "
+        "longest AS (FROM call ORDER BY kind NOT IN ('runtime', 'cpu_op') AND end_ns > $2 AND ts_ns < $3, "
+        "out_ns DESC, span_id LIMIT 1) "
+        "SELECT longest.name, longest.out_ns, call.name, call.out_ns FROM longest LEFT JOIN call "
+        "ON call.kind = 'runtime' AND longest.kind <> 'runtime' AND call.out_ns >= $5 * longest.out_ns "
+        "AND call.ts_ns >= longest.ts_ns AND call.end_ns <= longest.end_ns ORDER BY 4 DESC NULLS LAST LIMIT 1",
+        [rank, *window, after, _MOST_OF_IT],
+    ).fetchall()  # fmt: skip
+    return [
+        ((f"{name} in {around}", f"{around} 中的 {name}"), int(ns)) if name else ((around, around), int(out))
+        for around, out, name, ns in rows
+    ]  # fmt: skip
+
+
+def _device_outside(run: Run, rank: int, window: tuple[int, int | None], least: int) -> list[tuple[str, int]]:
+    """What is no work and took the device longest before a window, and after it where it ends: at most one."""
+    return [(str(name), int(ns)) for name, ns in run.con.execute(
+        "SELECT name, greatest(0, least(ts_ns + dur_ns, $2) - ts_ns) "
+        "+ CASE WHEN $3 IS NULL THEN 0 ELSE greatest(0, ts_ns + dur_ns - greatest(ts_ns, $3)) END AS out_ns "
+        "FROM span WHERE rank = $1 AND kind = 'device_other' ORDER BY out_ns DESC, span_id LIMIT 1", [rank, *window],
+    ).fetchall() if ns >= least]  # fmt: skip
+
+
+def _silent_ns(run: Run, rank: int, window: tuple[int, int | None]) -> int:
+    """How long before a window, and after it where it ends, the host recorded nothing."""
+    first, last = window
+    spans = run.columns(
+        f"SELECT ts_ns, ts_ns + dur_ns AS end_ns FROM span WHERE rank = ? AND {_HOST_WORK} AND kind <> 'host_other'",
+        [rank],
+    )
+    ends = "SELECT min(ts_ns), max(ts_ns + dur_ns) FROM span WHERE rank = ?"
+    ((begin, end),) = run.con.execute(ends, [rank]).fetchall()
+    empty = Intervals.union_of(spans["ts_ns"], spans["end_ns"]).gaps(begin, end)
+    edges = [(begin, first)] if last is None else [(begin, first), (last, end)]
+    return sum(int(empty.within(np.array([a]), np.array([max(a, b)]))[0]) for a, b in edges)
+
+
 def _launches(found: Facts) -> Iterator[Doubt]:
     if found.tasks and found.linked < found.tasks:
-        lost, lost_share = f"{found.tasks - found.linked:,} of {found.tasks:,}", 1 - found.linked / found.tasks
+        lost, part = found.tasks - found.linked, share(1 - found.linked / found.tasks)
         yield Doubt("links", (
-            f"{lost} device tasks ({share(lost_share)}) have no known launch: "
+            f"{lost:,} of {found.tasks:,} device tasks ({part}) have no known launch: "
             "why the device waited before them cannot be told",
-            f"{lost} 个设备任务（{share(lost_share)}）找不到下发点，无法说明设备为何在其之前等待",
+            f"{found.tasks:,} 个设备任务中有 {lost:,} 个（{part}）找不到下发点，无法说明设备为何在其之前等待",
         ))  # fmt: skip
     if found.negative:
         by = duration(-found.earliest_ns)
@@ -301,7 +323,7 @@ def _launches(found: Facts) -> Iterator[Doubt]:
 def _backlog(run: Run) -> Iterator[Doubt]:
     """Where the device still ran what was launched before the recording, which nobody recorded."""
     for rank, ns in run.get(idle).by_rank("backlog").items():
-        if ns >= BACKLOG_SHARE * run.wall_ns:
+        if ns >= BACKLOG_SHARE * run.wall_ns and rank not in run.get(from_before):  # told with the step's work
             yield Doubt("backlog", (
                 f"rank {rank}: {duration(ns)} shown as idle went to work from before the recording, which launched "
                 "work waited for: later steps say more",
@@ -332,12 +354,18 @@ def _clocks(run: Run) -> Iterator[Doubt]:
 
 def _steps(run: Run) -> Iterator[Doubt]:
     if not any(run.steps.values()):
+        listed = run.con.execute("SELECT 1 FROM profiler_step WHERE step IS NOT NULL LIMIT 1").fetchall()
+        why, why_zh = (
+            ("when each step began was not recorded", "没有采集各步的起始时间") if listed
+            else ("no steps were marked", "没有 step 标记")
+        )  # fmt: skip
         yield Doubt("no_steps", (
-            "no steps were marked: the whole capture counts as one step",
-            "没有 step 标记：整个采集按一步计算",
+            f"{why}: the whole capture counts as one step", f"{why_zh}：整个采集按一步计算",
         ))  # fmt: skip
-    slow = []
+    slow, late = [], run.get(behind)
     for rank, steps in run.steps.items():
+        if rank in late and late[rank].lag_ns > LAG_SHARE * median(step.dur_ns for step in steps):
+            continue  # the lengths are those of the host's marks
         if len(steps) >= 3 and steps[0].dur_ns > WARM_UP * median(step.dur_ns for step in steps[1:]):
             slow.append(rank)
     if slow:
@@ -347,6 +375,24 @@ def _steps(run: Run) -> Iterator[Doubt]:
             f"the first step takes {ratio:.1f} times as long as the others: if it is a warm-up, what it shows is not "
             "what the job usually does",
             f"第一步耗时是其他步的 {ratio:.1f} 倍：如果它是预热，就不代表任务的平常状态",
+        ))  # fmt: skip
+
+
+def _lag(run: Run) -> Iterator[Doubt]:
+    """Where the device is behind the host's marks: of the rank that is furthest."""
+    found = run.get(behind)
+    if (text := early_said(run)) is not None:
+        yield Doubt("early", text)
+    lags = [
+        (one.lag_ns, rank) for rank, one in found.items()
+        if one.lag_ns > LAG_SHARE * median(step.dur_ns for step in run.steps[rank])
+    ]  # fmt: skip
+    if lags:
+        lag, rank = max(lags)
+        yield Doubt("lag", (
+            f"rank {rank}: the device is {duration(lag)} behind the host when a step begins, and steps are cut at the "
+            "host's marks: single steps say little, their mean does",
+            f"rank {rank}：每步开始时设备落后主机 {duration(lag)}，而步按主机标记切分：单步数值意义不大，请看平均值",
         ))  # fmt: skip
 
 
@@ -506,8 +552,9 @@ def _ranks(run: Run) -> Iterator[Missing]:
         return
     listed, world = _listed(run.missing_ranks), run.world_size
     few = "rank" if len(run.missing_ranks) == 1 else "ranks"
+    of, of_zh = (f" of {world}", f"（共 {world} 个 rank）") if world else ("", "")
     yield Missing(
-        "ranks", (f"{few} {listed} of {world}", f"rank {listed}（共 {world} 个 rank）"),
+        "ranks", (f"{few} {listed}{of}", f"rank {listed}{of_zh}"),
         ("not captured, or not loaded together with these", "未采集，或没有与现有数据一起加载"),
         f"npulens load --join ({few} {listed})", (),
     )  # fmt: skip

@@ -44,6 +44,11 @@ def rule(name: str) -> Rule:
     return next(each for each in rules() if each.name == name)
 
 
+def in_chinese(operator: str) -> str:
+    """How the file writes in Chinese what to call instead; as it is, where it is nothing but names."""
+    return str(_file()["operators_in_chinese"].get(operator, operator))
+
+
 def chained() -> tuple[str, tuple[Mapping[str, Any], ...]]:
     """What passes through memory, and the sequences of kernels with their rule's name, as the file has them."""
     return str(_file()["memory_bound"]), tuple(_file()["chain"])

@@ -53,6 +53,8 @@ class Run:
         self.missing_ranks: tuple[int, ...] | None = None if missing is None else tuple(missing)
         sizes = dict(con.execute("SELECT rank, coalesce(events, 0) FROM rank ORDER BY rank").fetchall())
         self.ranks: tuple[int, ...] = tuple(sizes)
+        #: Of the job there are so many ranks, or more where its size was not recorded.
+        self.least_world: int = world or len(self.ranks) + len(missing or ())
         self._beside = _blocks(sizes)
         self.blocks = tuple(
             tuple(rank for rank in self.ranks if self._beside[rank] == block)
@@ -82,6 +84,12 @@ class Run:
             self._known[fact] = fact(self)
         found: T = self._known[fact]
         return found
+
+    def assuming(self, fact: Callable[[Run], T], value: T) -> Run:
+        """The same run, of which nothing is derived yet, with one fact as it is given."""
+        other = Run(self.con, self.slo)
+        other._known[fact] = value
+        return other
 
     def activity(self, rank: int) -> Activity:
         """What the rank's device did, as sets of time."""

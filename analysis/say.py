@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from npulens.analysis.finding import Value, Words
 
@@ -58,7 +59,7 @@ def duration(ns: float) -> str:
 
 def share(value: float) -> str:
     """0.1234 is 12.3 %."""
-    return f"{100 * value:.1f} %" if abs(value) < 0.995 else f"{100 * value:.0f} %"
+    return f"{100 * value:.1f} %" if abs(value) < 0.9995 else f"{100 * value:.0f} %"
 
 
 def size(count: float) -> str:
@@ -73,26 +74,64 @@ def _digits(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 99.95 else f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
 
 
-_SINGLE = re.compile(r"\bin 1 kernels\b")
+#: One of something that a sentence has in the plural, and what it does.
+_ONE = re.compile(
+    r"(?<![\d.,])\b1 ((?:matrix |slow |separate |blocking |short )?)"
+    r"(kernel|copie|call|operator|transfer|collective|packet|request|iteration|gap|launche|graph|conversion|check)s\b"
+    r"((?: of (?:each|the) (?:step|recorded time)| within the device| at times| by RDMA| once)*)"
+    r"(?: (are|were|run|take|wait|compute|convert)\b)?"
+)
+_ALONE = {"are": "is", "were": "was"}
 
 
-def filled(words: Words, numbers: Mapping[str, Value]) -> Words:
+def single(said: str) -> str:
+    """A sentence in which one of something is in the singular."""
+
+    def one(found: re.Match[str]) -> str:
+        kind, noun, where, verb = found.groups()
+        noun = {"copie": "copy", "launche": "launch"}.get(noun, noun)
+        return f"1 {kind}{noun}{where}" + (f" {_ALONE.get(verb, verb + 's')}" if verb else "")
+
+    return _ONE.sub(one, said)
+
+
+#: What a number is per: a step, the only one, the whole recorded time (no step was marked), or it happened once.
+STEP, ONLY_STEP, RECORDED, ONCE = "step", "only step", "recorded", "once"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The time that shares are of: the step, or all that was recorded where no step was marked."""
+
+    stepped: bool = True
+    outside: bool = False  # without steps: much of the recorded time lies before or after all work of the device
+    steady: bool = False  # first use is left out
+
+
+def filled(words: Words, numbers: Mapping[str, Value], whole: Whole | None = None) -> Words:
     """The sentences with their numbers, in the language of the device (`device`) and of the time (`per`)."""
     spoken = {name: number(name, value) for name, value in numbers.items()}
     known = {name for name, value in numbers.items() if value is not None}
     several = not spoken.get("ranks", "0").isdigit()
 
-    def sentence(template: str) -> str:
+    def sentence(template: str, whole: Whole | None) -> str:
         if several:
             template = template.replace("Rank {ranks}", "Ranks {ranks}")
-        template = per(template, spoken.get("per", STEP))
-        return _SINGLE.sub("in 1 kernel", _told(template, known, spoken.get("device", "")).format_map(spoken))
+        if "most_rank" in known:
+            template = _OF_RANK.sub(r"\g<0>, on rank {most_rank}", template)
+            template = _OF_RANK_ZH.sub(r"\g<0>，在 rank {most_rank} 上", template)
+        template = per(template, spoken.get("per", STEP), whole)
+        if spoken.get("device") == "cpu":
+            template = on_cpu(template)
+        return single(_told(template, known, spoken.get("device", "")).format_map(spoken))
 
-    return Words(sentence(words.title), sentence(words.advice))
+    return Words(sentence(words.title, whole), sentence(words.advice, whole and replace(whole, steady=False)))
 
 
-#: What a number is per: a step, the only one, the whole recorded time (no step was marked), or it happened once.
-STEP, ONLY_STEP, RECORDED, ONCE = "step", "only step", "recorded", "once"
+#: Shares of idle time after which the rank is named whose figures they are, where those of others differ.
+_OF_RANK, _OF_RANK_ZH = re.compile(r"(?<=\(){(?:idle|first)_share}(?=\))"), re.compile(
+    r"(?<=（){(?:idle|first)_share}(?=）)"
+)
 #: How a sentence about each step speaks of the only one that was recorded.
 _ONLY: _Swaps = (
     (re.compile(r"(?<!out )\b(of|in) (?:each|every|a) step\b(?!')"), r"\1 the step"),
@@ -111,17 +150,55 @@ _ONCE: _Swaps = (
 )
 
 
-def per(template: str, what: str) -> str:
+#: How a sentence speaks of the time in which the device worked, where that is not all of the recorded time.
+_OUTSIDE: _Swaps = (
+    (re.compile(r"\bthe recorded time\b"), "the time with device work"),
+    (re.compile(r"采集时段|采集时长|采集时间"), "设备工作时段"),
+)
+#: How it speaks of the time without start-up.
+_STEADY: _Swaps = (
+    (re.compile(r"\b(of|in) (the (?:step|recorded time|time with device work))\b"), r"\1 \2 without start-up"),
+    (re.compile(r"该步|步长|采集时段内|设备工作时段内|采集时长|设备工作时段(?!内)"), r"\g<0>（不含启动阶段）"),
+)
+
+
+def per(template: str, what: str, whole: Whole | None = None) -> str:
     """A template of a job with steps, said of a job that marked one or none, or of what happened once."""
-    for pattern, instead in {STEP: (), ONLY_STEP: _ONLY, RECORDED: _NO_STEP, ONCE: _ONCE}[what]:
+    swaps = {STEP: (), ONLY_STEP: _ONLY, RECORDED: _NO_STEP, ONCE: _ONCE}[what]
+    for pattern, instead in (*swaps, *(_OUTSIDE if whole and whole.outside else ())):
         template = pattern.sub(instead, template)
+    if whole and whole.steady and what in (ONLY_STEP, RECORDED):
+        for pattern, instead in _STEADY:
+            template = pattern.sub(instead, template, count=1)
     return template
 
 
 #: Families of devices that sentences know.
 FAMILIES = ("npu", "cuda", "rocm", "cpu")
 _PART = re.compile(r"\[\[(?:((?:npu|cuda|rocm|cpu)(?:\|(?:npu|cuda|rocm|cpu))*): ?)?((?:(?!\[\[).)*?)\]\]")
+#: How a sentence about devices is said of a job on a CPU. It has no device that idles, and its kernels are operators.
+_ON_CPU: _Swaps = (
+    (re.compile(r"\bthe time with device work\b"), "the time with operators"),
+    (re.compile(r"设备工作时段"), "算子运行时段"),
+    (re.compile(r"\bthe host is late, the device idles (?={)"), "no operator runs for "),
+    (re.compile(r"主机下发太晚，设备([^，。{}]{0,20}?)空闲 ({\w+})"), r"\1有 \2 没有算子在运行"),
+    (re.compile(r"\bthe device idles (?={)"), "nothing is computed for "),
+    (re.compile(r"设备([^，。{}]{0,20}?)空闲 ({\w+})"), r"\1有 \2 没有在计算"),
+    (re.compile(r"\bholds the device up: launching is slow"), "is long: calling is slow"),
+    (re.compile(r"单独拖住设备，而是下发普遍偏慢"), "特别长，而是调用普遍偏慢"),
+    (re.compile(r"\bwhat else uses the device\b"), "what else uses the CPU"),
+    (re.compile(r"这些时刻设备上还有什么"), "这些时刻 CPU 上还有什么"),
+    (re.compile(r"(?<![{\w])kernel(s?)\b"), r"operator\1"),
+    (re.compile(r"(?<![{\w])Kernel(s?)\b"), r"Operator\1"),
+)
 _NAME = re.compile(r"{(\w+)}")
+
+
+def on_cpu(text: str) -> str:
+    """A sentence about a device, as it is said of a job on a CPU."""
+    for pattern, instead in _ON_CPU:
+        text = pattern.sub(instead, text)
+    return text
 
 
 def on_device(text: str, device: str) -> str:

@@ -117,6 +117,11 @@ FROM span WHERE rank BETWEEN ? AND ? AND kind IN ('kernel', 'memset', 'comm_op',
 """
 
 
+#: Of a rank whose device work is all there: a setting would record its communication, so that is not in this work. It
+#: ran on the host. Without a setting it is in the work, and nothing told which of it.
+ELSEWHERE = "table_name = 'comm' AND status = 'absent' AND collect_with IS NOT NULL"
+
+
 def activity(con: duckdb.DuckDBPyConnection, rank: int) -> Activity:
     """The sets of time of one rank."""
     return activities(con, rank, rank)[rank]
@@ -125,9 +130,10 @@ def activity(con: duckdb.DuckDBPyConnection, rank: int) -> Activity:
 def activities(con: duckdb.DuckDBPyConnection, first: int, last: int) -> dict[int, Activity]:
     """The sets of time of the ranks from the first to the last."""
     told = con.execute(
-        "SELECT rank, complete, absent FROM (SELECT rank FROM rank WHERE rank BETWEEN ? AND ?) "
+        "SELECT rank, complete, absent, elsewhere FROM (SELECT rank FROM rank WHERE rank BETWEEN ? AND ?) "
         "LEFT JOIN (SELECT rank, bool_or(idle_ns IS NOT NULL) AS complete FROM device_time WHERE step IS NULL "
-        "GROUP BY rank) USING (rank) LEFT JOIN (SELECT rank, list(table_name) AS absent FROM coverage "
+        "GROUP BY rank) USING (rank) LEFT JOIN (SELECT rank, list(table_name) AS absent, "
+        f"bool_or({ELSEWHERE}) AS elsewhere FROM coverage "
         "WHERE status = 'absent' GROUP BY rank) USING (rank) ORDER BY rank", [first, last],
     ).fetchall()  # fmt: skip
     rows = {name: bare(values) for name, values in con.execute(_WORK, [first, last]).fetchnumpy().items()}
@@ -135,9 +141,10 @@ def activities(con: duckdb.DuckDBPyConnection, first: int, last: int) -> dict[in
     rank, does = rows["rank"][order], rows["does"][order]
     starts, ends = _ints(rows["ts_ns"][order]), _ints(rows["end_ns"][order])
     found = {}
-    for one, complete, absent in told:
+    for one, complete, absent, elsewhere in told:
         begin, end = np.searchsorted(rank, [one, one + 1])
-        work = _Work(starts[begin:end], ends[begin:end], does[begin:end], frozenset(absent or ()))
+        lacks = frozenset(absent or ()) - ({"comm"} if complete and elsewhere else frozenset())
+        work = _Work(starts[begin:end], ends[begin:end], does[begin:end], lacks)
         found[one] = _activity(work, bool(complete))
     return found
 

@@ -56,6 +56,14 @@ def parsed(name: str, text: str) -> View:
     return View(name, comment, tuple(re.findall(r"\w+", " ".join(needs))), tuple(columns), text)
 
 
+def there(con: duckdb.DuckDBPyConnection) -> set[str]:
+    """What a connection can be asked: tables and views by name."""
+    rows = con.execute(
+        "SELECT view_name FROM duckdb_views() WHERE NOT internal UNION ALL SELECT table_name FROM duckdb_tables()"
+    ).fetchall()
+    return {name for (name,) in rows}
+
+
 @cache
 def views() -> tuple[View, ...]:
     """Every view, each after those it needs."""

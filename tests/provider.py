@@ -18,6 +18,7 @@ import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 PROGRAM = shutil.which("glewlwyd")
 SHARE = Path("/usr/share/glewlwyd")
@@ -35,16 +36,18 @@ def missing() -> str | None:
 class Provider:
     """A running glewlwyd."""
 
-    def __init__(self, place: Path, port: int, url: str, people: Iterable[str]) -> None:
+    def __init__(self, place: Path, port: int, url: str, people: Iterable[str], outside: str = "") -> None:
+        """``url``: of npulens; ``outside``: what browsers call the provider, where a proxy stands before it."""
         place.mkdir(parents=True, exist_ok=True)
         self.url, self._log = f"http://localhost:{port}", place / "log"
+        self.called = outside or self.url
         database = place / "database.sqlite"
         with sqlite3.connect(database) as con:
             con.executescript(gzip.decompress(SCHEMA.read_bytes()).decode())
         pages = place / "pages"  # Debian's lead to other packages, and glewlwyd follows no link out of its folder
         shutil.copytree(SHARE / "webapp", pages, ignore=shutil.ignore_patterns("config.json"))
         shutil.copy(SHARE / "templates" / "config.json", pages)
-        (place / "conf").write_text(_conf(self.url, port, database, pages))
+        (place / "conf").write_text(_conf(self.called, port, database, pages))
         with self._log.open("wb") as log:
             self._process = subprocess.Popen([str(PROGRAM), "-c", str(place / "conf")], stdout=log, stderr=log)
         self._session = ""
@@ -53,7 +56,7 @@ class Provider:
     @property
     def metadata(self) -> str:
         """Where it says what it can."""
-        return f"{self.url}/api/oidc/.well-known/openid-configuration"
+        return f"{self.called}/api/oidc/.well-known/openid-configuration"
 
     def end(self) -> None:
         """Stops it."""
@@ -74,7 +77,7 @@ class Provider:
         self._ask("PUT", "mod/user/database/reset", {})
         self._ask("POST", "mod/plugin/", {
             "module": "oidc", "name": "oidc", "display_name": "OpenID", "parameters": {
-                "iss": f"{self.url}/api/oidc", "jwt-type": "rsa", "jwt-key-size": "256", "key": key, "cert": key,
+                "iss": f"{self.called}/api/oidc", "jwt-type": "rsa", "jwt-key-size": "256", "key": key, "cert": key,
                 "access-token-duration": 3600, "refresh-token-duration": 3600, "code-duration": 600,
                 "refresh-token-rolling": True, "allow-non-oidc": False, "auth-type-code-enabled": True,
                 "auth-type-token-enabled": False, "auth-type-id-token-enabled": True, "auth-type-none-enabled": False,
@@ -133,17 +136,19 @@ def _key(place: Path) -> str:
 
 
 def _conf(url: str, port: int, database: Path, pages: Path) -> str:
+    parts = urlsplit(url)
+    alone = parts.scheme == "http"  # no proxy before it
     return f"""
 port={port}
-bind_address="127.0.0.1"
+bind_address="{'127.0.0.1' if alone else '0.0.0.0'}"
 external_url="{url}"
 login_url="login.html"
 api_prefix="api"
 static_files_path="{pages}/"
 log_mode="console"
 log_level="WARNING"
-cookie_domain="localhost"
-cookie_secure=0
+cookie_domain="{parts.hostname}"
+cookie_secure={int(not alone)}
 session_expiration=3600
 session_key="GLEWLWYD2_SESSION_ID"
 admin_scope="g_admin"

@@ -132,8 +132,8 @@ def test_what_is_no_token_opens_nothing(served: Served) -> None:
     ):  # fmt: skip
         before = len(book.lines(served.team.home, most=10_000))
         assert post(served, headers, question("runs")).status_code == 401, headers
-        new = book.lines(served.team.home, most=10_000)[:-before]
-        assert [line.allowed for line in new] == [False], headers
+        lines = book.lines(served.team.home, most=10_000)
+        assert [line.allowed for line in lines[: len(lines) - before]] == [False], headers
 
 
 def test_a_token_of_a_project_that_is_not_theirs_sees_nothing(served: Served) -> None:

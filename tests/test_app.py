@@ -64,7 +64,7 @@ def test_a_run_is_said_in_a_sentence_with_what_it_lacks(lang: str, run_dir: Path
         "zh": "本次采集包含任务 4 个 rank 中的 1 个（rank 0），采集格式为 PyTorch（Kineto）trace",
     }
     assert sentence[lang] in shown
-    assert {"en": "Ranks 1–3 of 4 were not captured", "zh": "共 4 个 rank，其中 rank 1–3 未采集"}[lang] in shown
+    assert {"en": "Ranks 1–3 were not captured", "zh": "rank 1–3 未采集"}[lang] in shown
     assert {"en": "1 of 4 ranks · 2 steps", "zh": "4 卡中的 1 卡 · 2 步"}[lang] in shown
     for panel in ("time", "recorded"):
         assert len(opened(lang, {"panel": panel}).get("plotly_chart")) == 1, panel
@@ -141,6 +141,8 @@ def test_an_exact_length_keeps_every_nanosecond() -> None:
 
 def test_rank_lists_join_their_runs() -> None:
     assert i18n.ranges([7, 0, 2, 3, 4]) == "0, 2–4, 7"
+    assert i18n.ranges([7, 0, 2, 3, 4], most=3) == "0, 2–4, 7"
+    assert i18n.ranges([7, 0, 2, 3, 4], most=2) == "0, …"
 
 
 def test_a_checkout_that_is_not_installed_says_how(tmp_path: Path) -> None:

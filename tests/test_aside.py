@@ -156,6 +156,14 @@ def test_one_thing_is_asked_of_one_process_and_another_of_another() -> None:
         assert slow.done() and behind != first
 
 
+def test_a_process_is_not_as_large_as_what_started_it() -> None:
+    """Here 1.2 GiB are resident, more than a process may keep; it goes on, as it holds none of that."""
+    held = np.ones(1_200 << 20, np.uint8)
+    with closing(Aside(1)) as one:
+        assert one.ask("a", who) == one.ask("a", who)
+    assert held[-1]
+
+
 def test_an_error_is_the_one_that_was_raised_and_the_process_goes_on(there: Aside) -> None:
     before = there.ask("a", who)
     with pytest.raises(IngestError, match="there is no such run") as caught:

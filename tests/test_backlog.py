@@ -30,12 +30,27 @@ def causes(spans: list[dict[str, Any]]) -> list[tuple[str, float, float]]:
 
 
 def test_the_first_task_of_a_stream_waits_for_work_from_before() -> None:
-    assert causes(begun(8_000)) == [("host_late", 0, 205), ("launch_overhead", 205, 265), ("backlog", 265, 8_000)]
+    """It waited before the launch as well: the device had that work since the recording began."""
+    assert causes(begun(8_000)) == [("backlog", 0, 8_000)]
+
+
+def test_a_host_that_has_waited_for_the_device_left_it_empty() -> None:
+    waited = span(4, "runtime", "cudaDeviceSynchronize", 50, 100)
+    assert causes(begun(8_000, waited)) == [
+        ("host_late", 0, 50), ("sync_stall", 50, 150), ("host_late", 150, 205), ("backlog", 205, 8_000),
+    ]  # fmt: skip
+
+
+def test_a_late_host_before_a_slow_first_start_stays_late() -> None:
+    """The host launches after 5 ms, the device starts 1.5 ms later: work from before does not explain the 5."""
+    late = begun(6_500)
+    late[1] |= {"at": 5_000}
+    assert causes(late) == [("host_late", 0, 5_005), ("backlog", 5_005, 6_500)]
 
 
 def test_a_little_work_on_another_stream_changes_nothing() -> None:
     other = [span(4, "runtime", "cudaLaunchKernel", 10, 5), span(5, "kernel", "b", 20, 5, by=4, track="s2")]
-    assert ("backlog", 265, 8_000) in causes(begun(8_000, *other))
+    assert ("backlog", 25, 8_000) in causes(begun(8_000, *other))
 
 
 @pytest.mark.parametrize(("track", "length"), [("s1", 5), ("s2", 140)])
@@ -50,7 +65,7 @@ def test_a_short_wait_is_no_work_from_before() -> None:
 
 def test_each_rank_has_a_beginning_of_its_own() -> None:
     run = Run(connection({"spans": [*begun(8_000), *begun(8_000, stream="s9", rank=1)]}))
-    assert run.get(idle).by_rank("backlog") == {0: 7_735_000, 1: 7_735_000}
+    assert run.get(idle).by_rank("backlog") == {0: 8_000_000, 1: 8_000_000}
 
 
 @pytest.mark.parametrize(("start", "doubts", "outcome"), [(8_000, ["backlog"], "clean"), (1_100, [], "found")])

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pytest
 
-from npulens.analysis.engine import joined, said_once, umbrella
-from npulens.analysis.finding import Change, Evidence, Finding, Words
+from npulens.analysis.engine import _making_late, joined, said_once, umbrella
+from npulens.analysis.finding import Change, Evidence, Finding, Value, Words
 from npulens.analysis.intervals import Intervals
 from npulens.analysis.replay import whatif
 
@@ -65,6 +65,26 @@ def test_a_cause_is_not_given_what_another_one_explains_of_a_lateness(
         "en": "Because of it others wait: Rank 0 waits for rank 1.", "zh": "其他卡因此等待：rank 0 在等 rank 1。",
     }  # fmt: skip
     assert all(said.advice == "" for each in found[1:] for said in each.words.values())
+
+
+@pytest.mark.parametrize(("ranks", "longest", "en", "zh"), [
+    ("0", 3, "Ranks 1, 2 and 3 wait up to 9 for rank 0", "rank 1, 2, 3 最多有 9 在等 rank 0"),
+    ("0-1", 3, "Ranks 2 and 3 wait up to 9 for rank 0", "rank 2, 3 最多有 9 在等 rank 0"),
+    ("0, 2-3", 1, "Rank 1 waits 9 for rank 0", "rank 1 最多有 9 在等 rank 0"),
+    ("Ranks 1 to 3", 3, "Ranks 1, 2 and 3 wait up to 9 for rank 0", "rank 1, 2, 3 最多有 9 在等 rank 0"),
+    ("0, 3", 3, "Ranks 1, 2 and 3 wait up to 9 for rank 0", "rank 1, 2, 3 最多有 9 在等 rank 0"),
+])  # fmt: skip
+def test_ranks_of_the_same_finding_are_not_told_to_wait_because_of_it(
+    ranks: str, longest: int, en: str, zh: str
+) -> None:
+    """But where the time that is told is theirs, as then it would be nobody's."""
+    titles = {"en": "Ranks 1, 2 and 3 wait up to 9 for rank 0", "zh": "rank 1, 2, 3 最多有 9 在等 rank 0"}
+    words = {lang: Words(title, "") for lang, title in titles.items()}
+    numbers: dict[str, Value] = {"waiting": [1, 2, 3], "who": "Ranks 1, 2 and 3 wait up to", "longest": longest}
+    late = replace(finding("late_rank"), words=words, numbers=numbers)
+    told = _making_late(replace(finding("host_late"), numbers={"ranks": ranks}), late)
+    assert told["en"].advice == f"Because of it others wait: {en}."
+    assert told["zh"].advice == f"其他卡因此等待：{zh}。"
 
 
 def test_what_exposed_transfers_are_due_to_is_taken_out_of_them_where_both_are_more_than_the_step() -> None:

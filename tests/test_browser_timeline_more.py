@@ -231,3 +231,14 @@ def test_the_place_is_kept_while_another_page_is_read(late: Screen, store: dict[
     late.settle()
     assert late.row("rank", 1)["y"] == 52 or late.hook("state.y")  # scrolled as far as there are rows
     assert late.view == (0, 1_000_000)
+
+
+def test_until_the_tracks_are_known_the_canvas_is_paper(screen: Screen, store: dict[str, str]) -> None:
+    page = screen.page
+    page.route("**/layout*", lambda route: None)  # never answered
+    page.goto(f"{screen.url}/Timeline?run={store['late']}&lang=en")
+    page.get_by_text("Reading…").wait_for(timeout=20_000)
+    page.wait_for_timeout(500)
+    pixel = "c => [...c.getContext('2d').getImageData(c.width / 2, c.height / 2, 1, 1).data]"
+    assert page.locator("canvas.canvas").evaluate(pixel) == [255, 255, 255, 255]
+    page.unroute("**/layout*")

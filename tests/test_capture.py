@@ -17,6 +17,24 @@ def kinds(path: Path) -> list[str]:
     return [error.kind for error in capture.find([path]).refused]
 
 
+#: The beginnings of Chrome traces that XLA's profiler and rocmProfileData's rpd2tracing.py write.
+XLA = (
+    b'{"displayTimeUnit": "ns", "traceEvents": '
+    b'[{"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "%s"}}, {}]}'
+)
+ROCM = (
+    b'[ {}\n,{"name": "process_name", "ph": "M", "pid":"2","args":{"name":"GPU2"}}\n'
+    b',{"name":"thread_name","ph":"M","pid":"7","tid":"7","args":{"name":"Hip 7"}}\n'
+    b',{"pid":"2","tid":"0","name":"k","ts":"8306017670485","dur":"9","ph":"X","args":{"desc":"KernelExecution"}}\n]'
+)
+
+ROCPROF = (
+    b'{ "traceEvents":[{}\n,{"args":{"name":"0 CPU HIP API"},"ph":"M","pid":2,"name":"process_name","sort_index":0}\n'
+    b',{"args":{"name":"1 GPU0"},"ph":"M","pid":6,"name":"process_name"}\n'
+    b',{"ts":"5","dur":"9","ph":"X","name":"k","pid":"6","tid":"0","args":{"BeginNs":"5000","EndNs":"14000"}}]}'
+)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "kind"),
     [
@@ -27,6 +45,15 @@ def kinds(path: Path) -> list[str]:
         ("a.db", b"SQLite format 3\0" + bytes(100), "bad_sqlite"),
         ("a.nsys-rep", b"whatever", "nsight_systems"),
         ("a.xplane.pb", b"\x0a\x0b", "xplane"),
+        ("host.trace.json", XLA % b"/device:GPU:0", "xla_trace"),
+        ("perfetto_trace.json", XLA % b"/host:CPU", "xla_trace"),
+        ("a.json", XLA % b"/devices", "unknown_json"),
+        ("a.json", XLA % b"/job:localhost/replica:0/task:0/device:GPU:0 Compute", "tf_timeline"),
+        ("a.json", XLA % b"/job:worker/replica:0/task:0/gpu:0 Tensors", "tf_timeline"),
+        ("a.json", b'[\n{"ph": "i", "name": "CYCLE_START", "ts": 1410488741507, "s": "g"},\n', "horovod_timeline"),
+        ("a.json", b'[\n{"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": 5, "pid": 1},\n', "horovod_timeline"),
+        ("result.json", ROCM, "rocm_profile_data"),
+        ("rpd.json", b'{"traceEvents": ' + ROCM + b"}", "rocm_profile_data"),
         ("a.txt", b"hello", "unknown_format"),
         ("t.pt.trace.json", b'{"schema": "1.0.2-chakra.0.0.4", "pid": 1, "time": "x", "nodes": [', "chakra"),
         ("a.et", b"\x08\x12schema", "chakra"),
@@ -36,8 +63,13 @@ def kinds(path: Path) -> list[str]:
             "service_drawing",
         ),
         ("a.json", b'{"rocprofiler-sdk-tool": [{"metadata": {', "rocprofiler"),
+        ("PipeUtilization.csv", b"block_id,sub_block_id,aic_time(us)\n0,cube0,1.2\n", "part_of_opprof"),
+        ("results.json", ROCPROF, "rocprofiler"),
+        ("7_kernel_trace.csv", b'"Kind","Agent_Id","Queue_Id","Kernel_Id"\n"KERNEL_DISPATCH",1,1,42\n', "rocprofiler"),
+        ("7_hip_api_trace.csv", b'"Domain","Function","Process_Id"\n"HIP_RUNTIME_API","hipMalloc",7\n', "rocprofiler"),
         ("a.json", b'{"status": 0, "info": "", "data": {"x": 1}}', "old_ascend"),
         ("a.json", b'{"segments": [], "device_traces": [[]]}', "memory_snapshot"),
+        ("a.json", b'[{"name": "aten::mm", "ts": 1.5, "tid": 0, "pid": "CUDA functions"}]', "autograd_profiler"),
         ("a.json", b"\n <!DOCTYPE html><title>403</title>", "html"),
         ("a.json", b"<?xml version='1.0'?><Error><Code>AccessDenied</Code>", "xml"),
         ("a.json", b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 2\n", "git_lfs"),
@@ -68,7 +100,8 @@ def test_a_file_nobody_reads_is_refused_by_its_name(name: str, content: bytes, k
     ("tables", "kind"),
     [
         (("CUPTI_ACTIVITY_KIND_KERNEL", "StringIds"), "nsight_systems"),
-        (("rocpd_api", "rocpd_op"), "rocprofiler"),
+        (("rocpd_api", "rocpd_op", "rocpd_copyapi"), "rocm_profile_data"),
+        (("rocpd_info_node_1f", "rocpd_kernel_dispatch_1f", "rocpd_string_1f"), "rocprofiler"),
         (("a", "b"), "unknown_database"),
     ],
 )

@@ -45,9 +45,10 @@ def answer(place: Path, *words: str) -> dict[str, Any]:
 def test_the_first_line_is_the_answer(place: Path) -> None:
     done = run(place)
     assert done.exit_code == 0, done.output
-    first, second, *rest = done.stdout.splitlines()
+    first, kernels, second, *rest = done.stdout.splitlines()
     saving = "at most 40.0 µs of the 100 µs step (40.0 %)."
     assert first == f"{SAFE} runs 40.0 µs of each step. Fixing it saves {saving}"
+    assert kernels == "Kernels that compute add up to 40.0 µs in each step of a rank. Most of it: matmul 100 %."
     assert second.startswith("Capture quality: ")
     text = "\n".join(rest)
     assert "Make " + SAFE in text and "(and 9 more)" in text
@@ -72,6 +73,14 @@ def test_reasons_that_quote_reading_are_chinese_in_json(tmp_path: Path) -> None:
         found = json.loads(CliRunner().invoke(main, [*words, "--lang", lang]).stdout)
         said[lang] = next(each["why"] for each in found["quality"]["missing"] if each["name"] == "kernel_counters")
     assert said == {"en": "no hardware metrics in the file", "zh": "未采集（文件中没有硬件指标）"}
+
+
+def test_what_would_record_it_is_chinese_in_json(tmp_path: Path) -> None:
+    sample = Path(__file__).resolve().parents[1] / "sample_traces" / "kineto"
+    run_id = str(ingest.load(sample, tmp_path).runs[0].run_id)
+    done = CliRunner().invoke(main, ["check", run_id, "--store", str(tmp_path), "--json", "--lang", "zh"])
+    wanted = {one["detector"]: one["collect_with"] for one in json.loads(done.stdout)["outcomes"]}
+    assert wanted["step_jitter"] == "schedule(active=5)，或更多步" and wanted["comm_exposed"] is None
 
 
 def test_names_cannot_act_on_the_terminal(place: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from npulens import ingest
 from npulens.analysis.engine import check
+from npulens.analysis.finding import STEP
 from npulens.analysis.idle.pieces import idle
 from npulens.analysis.run import Run
 from npulens.analysis.split import breakdown
@@ -23,6 +24,9 @@ PYTORCH = "Ascend+msinsight/test/data/pytorch"
 #: Three English words in a row are no name of a kernel, a setting or an interface.
 ENGLISH = re.compile(r"(?<![\w./<:-])[a-z]{2,}(?: [a-z]{2,}){2,}(?![\w./(=:])")
 
+#: What a clean check says of its largest figure.
+BELOW = re.compile(r"\(([\d.]+) %.*below the limit of ([\d.]+) %")
+
 
 def judged_exactly(place: Path, run_id: str) -> None:
     con = stores.open_run(place, run_id)
@@ -30,7 +34,11 @@ def judged_exactly(place: Path, run_id: str) -> None:
     assert [outcome for outcome in said.outcomes if outcome.outcome == "failed"] == []
     assert sum(finding.saving_ns for finding in said.findings) <= said.step_ns
     assert 0 <= said.together_ns <= said.step_ns
+    assert said.together_ns >= max((one.saving_ns for one in said.findings if one.measure == STEP), default=0)
     assert all(finding.evidence for finding in said.findings)
+    for outcome in said.outcomes:
+        if outcome.outcome == "clean" and (told := BELOW.search(outcome.reason)):
+            assert float(told[1]) <= float(told[2]), outcome
     chinese = [text for each in said.findings for text in (each.words["zh"].title, each.words["zh"].advice)]
     chinese += [outcome.reason_zh for outcome in said.outcomes]
     assert [text for text in chinese if ENGLISH.search(text)] == []

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from npulens.app.cli import main
+from npulens.app.commands import serve
 from npulens.ingest.tables import schema
 from tests.test_store import kineto
 
@@ -48,6 +49,13 @@ def test_load_promises_its_keys_and_exits_2_when_something_was_refused(where: Pa
     assert set(good["coverage"][0]) >= {"rank", "table", "status", "rows", "dropped", "reason"}
     assert (good["stored"], good["status"], good["ranks"]) == ("new", "complete", [0])
     assert (bad["run_id"], bad["status"], bad["error"]["kind"]) == (None, "refused", "unknown_json")
+
+
+def test_load_says_in_chinese_what_it_refuses(tmp_path: Path) -> None:
+    bad = tmp_path / "7_kernel_trace.csv"
+    bad.write_text('"Kind","Agent_Id"\n')
+    done = run(tmp_path / "store", "load", str(bad), "--lang", "zh")
+    assert done.exit_code == 2 and "已拒绝：rocprof 或 rocprofv3 的 CSV 表，npulens 不支持" in done.stderr
 
 
 def test_breakdown_promises_its_keys(where: Path) -> None:
@@ -145,3 +153,16 @@ def test_help_names_every_verb() -> None:
     text = CliRunner().invoke(main, ["--help"]).stdout
     for verb in ("load", "runs", "rm", "breakdown", "sql", "export", "demo", "serve"):
         assert f"  {verb} " in text
+
+
+@pytest.mark.parametrize(
+    ("settings", "everywhere"),
+    [
+        (["--server.address=127.0.0.1"], False), (["--server.address=127.0.0.1", "--server.address=0.0.0.0"], True),
+        (["--server.address", "0.0.0.0"], True), (["--server.address", "10.0.0.1"], False),
+        (["--server.address=::"], True), (["--server.port=8502"], True),
+    ],
+)  # fmt: skip
+def test_no_site_is_asked_for_the_outer_address(settings: list[str], everywhere: bool) -> None:
+    """Streamlit's welcome does, where a server listens on every address: then it is not printed."""
+    assert serve._everywhere(settings) is everywhere

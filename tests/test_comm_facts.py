@@ -14,6 +14,7 @@ from npulens.analysis.capability import capabilities
 from npulens.analysis.look import communication
 from npulens.analysis.run import Run
 from npulens.analysis.split import Row, breakdown
+from npulens.ingest.readers.kineto import head
 from npulens.ingest.store import runs
 from npulens.ingest.tables import comm_facts
 from tests.kineto_files import B200, TRACES, Event, Maker, document, ns, x
@@ -80,9 +81,9 @@ def launched(name: str, ts: float, dur: float, correlation: int, called: float, 
     ]
 
 
-def loaded(path: Path, events: list[Event], world: int | None = None) -> Path:
+def loaded(path: Path, events: list[Event], world: int | None = None, backend: str = "nccl") -> Path:
     """The events in a store."""
-    header = {} if world is None else {"distributedInfo": {"backend": "nccl", "rank": 0, "world_size": world}}
+    header = {} if world is None else {"distributedInfo": {"backend": backend, "rank": 0, "world_size": world}}
     path.mkdir(exist_ok=True)
     trace = path / "trace.json"
     trace.write_text(json.dumps({"schemaVersion": 1, **header, "traceEvents": events}))
@@ -224,6 +225,30 @@ def test_none_told_in_a_job_of_several_ranks_is_not_measured(name: str, world: i
         "SELECT status, reason FROM coverage WHERE table_name = 'comm'"
     ).fetchall()
     assert status == "absent" and "no communication ran" not in reason
+
+
+def test_gloo_communicates_on_the_host(tmp_path: Path) -> None:
+    """The device's idle time is known, and nothing is said to be without problems that nobody could look at."""
+    row, run = whole(loaded(tmp_path, [task("gemm", 0, 10), task("gemm", 20, 10)], 4, "gloo"))
+    assert (row.computing_ns, row.idle_ns, row.residual_ns) == (20 * US, 10 * US, 0)
+    assert (row.communication_ns, row.communication_not_overlapped_ns) == (None, None), "not measured is not none"
+    assert not run.activity(0).untold
+    has = capabilities(run)["collectives"]
+    assert has.lacking == (0,) and "with Gloo" in (has.why or "")
+    assert has.collect_with == "torch.distributed.init_process_group(backend='nccl')"
+
+
+@pytest.mark.parametrize(
+    ("backend", "groups", "on_host"),
+    [
+        ("gloo", [], True), ("gloo", ["cpu:gloo,cuda:gloo"], True), ("nccl", [], False), ("undefined", [], False),
+        ("gloo", ["cpu:gloo,cuda:nccl"], False), ("cpu:gloo,cuda:nccl", [], False), (None, ["cpu:gloo"], True),
+        (None, [], False),
+    ],
+)  # fmt: skip
+def test_only_where_all_groups_are_of_gloo(backend: str | None, groups: list[str], on_host: bool) -> None:
+    listed = [{"pg_name": str(place), "backend_config": one} for place, one in enumerate(groups)]
+    assert head.on_host({"backend": backend, "pg_config": listed}) is on_host
 
 
 def test_a_job_of_one_rank_had_none(tmp_path: Path) -> None:

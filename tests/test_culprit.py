@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from npulens.analysis.idle.blame import blames
-from npulens.analysis.idle.culprit import FRAMEWORK, GENERATED, OWN, PACKAGE, codes, whose
+from npulens.analysis.idle.culprit import FRAMEWORK, GENERATED, OWN, PACKAGE, codes, spoken, whose
 from npulens.analysis.idle.host_names import PATTERNS
 from npulens.analysis.idle.origin import origin
 from npulens.analysis.run import Run
@@ -33,6 +33,15 @@ def span(number: int, kind: str, name: str, at: float, length: float, **more: An
 ])  # fmt: skip
 def test_whose_code_a_frame_is(frame: str, of: str) -> None:
     assert whose(frame) == of
+
+
+@pytest.mark.parametrize(("name", "said"), [
+    ("<built-in method run_backward of torch._C._EngineBase object at 0x7efc2cecea40>", "run_backward"),
+    ("<built-in function time>", "time"), ("<built-in method <lambda> of x>", "<built-in method <lambda> of x>"),
+    ("<string>(1): forward", "<string>(1): forward"), ("aten::mm", "aten::mm"),
+])  # fmt: skip
+def test_a_built_in_function_is_said_by_its_name(name: str, said: str) -> None:
+    assert spoken(name) == said
 
 
 def test_a_frame_that_spans_the_step_is_not_named_but_what_it_calls_is() -> None:
@@ -73,6 +82,7 @@ def test_the_innermost_own_code_with_most_of_the_time_is_named_and_its_moment_co
     ("triton/compiler/code_generator.py(4): visit_For", True), ("torch/_dynamo/convert_frame.py(6): __call__", True),
     ("/x/torchair/core/backend.py(8): compile", True), ("torchair/npu_fx_compiler.py(2): compiled_fn", False),
     ("AscendCL@aclopCompileAndExecute", True), ("cuModuleLoadData", True),
+    ("Driver Compiler", True), ("Runtime Triggered Module Loading", False), ("Lazy Function Loading", False),
 ])  # fmt: skip
 def test_what_compiles_is_a_function_not_its_file(name: str, compiles: bool) -> None:
     sql = "SELECT regexp_matches(?, ?)"

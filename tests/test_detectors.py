@@ -3,7 +3,7 @@
 tests/cases/<detector>.yaml is a list of cases: a table case (tests/tablecase.py) with `name`,
 `expect` (found, clean, not_measured) and, where found, any of `cause`, `saving_us` (exact),
 `saving_within` ([least, most] in us), `on_rank` (of the evidence), `at` (a moment in us that the evidence covers),
-`says` (a piece of the English title), `count` (findings), `limits` (overrides).
+`says` (a piece of the English title), `advises` (of the advice), `count` (findings), `limits` (overrides).
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ def _agrees(said: Check, case: dict[str, Any]) -> None:
         assert any(e.ts_ns <= moment <= e.ts_ns + e.dur_ns for e in first.evidence), first.evidence
     if "says" in case:
         assert case["says"] in first.words["en"].title
+    if "advises" in case:
+        assert case["advises"] in first.words["en"].advice
     if "count" in case:
         assert len(said.findings) == case["count"]
 

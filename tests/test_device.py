@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from npulens.analysis.device.abilities import FACTS_FILE, Device, Seen, device, known, models
+from npulens.analysis.device.spent import kernel_time
 from npulens.analysis.run import Run
 from tests.tablecase import connection
 
@@ -163,3 +164,23 @@ def test_a_kernel_whose_cube_counted_nothing_ran_on_vector_cores() -> None:
               for at, value in enumerate((9.0, 9.0, 0.0, 0.0))]  # fmt: skip
     found = device(Run(connection({"spans": spans, "tables": {"pmu": cycles}})), 0)
     assert found is not None and (found.cube_cores, found.vector_cores) == (24, 48)
+
+
+def test_the_types_with_most_time_are_told_and_the_rest_together() -> None:
+    """Two ranks of one step: a 300 + 300, b 200, c 100, d 60, e 40; a memset of 500 is no kernel. 1,000 in all."""
+    times = [(0, "a", 300), (0, "b", 200), (0, "d", 60), (1, "a", 300), (1, "c", 100), (1, "e", 40)]
+    spans: list[dict[str, object]] = [
+        {"id": 900 + rank, "rank": rank, "kind": "step_mark", "name": "ProfilerStep#1", "at": 0, "for": 2000}
+        for rank in (0, 1)
+    ]
+    at = 10
+    for number, (rank, name, length) in enumerate(times):
+        spans.append({"id": 1 + number, "rank": rank, "kind": "kernel", "name": name, "at": at, "for": length})
+        at += length
+    spans.append({"id": 800, "kind": "memset", "name": "Memset", "at": at, "for": 500})
+    found = kernel_time(Run.of(connection({"spans": spans})))
+    assert found is not None
+    assert (found.whole_ns, found.per, found.others, found.others_ns) == (1_000_000, 2, 2, 100_000)
+    assert [(one.type, one.ns, one.kernels) for one in found.most] == [
+        ("a", 600_000, 2), ("b", 200_000, 1), ("c", 100_000, 1),
+    ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,11 @@ import pytest
 from npulens.analysis.discovery import Detector, detectors
 from npulens.analysis.engine import Check, check
 from npulens.analysis.finding import Words
-from npulens.analysis.say import filled, number
+from npulens.analysis.idle.blame import most_rank
+from npulens.analysis.quality import Doubt
+from npulens.analysis.say import ONCE, filled, number
 from npulens.analysis.settings import DEFAULT, Settings, read_settings
+from npulens.app.text import wording
 from tests.tablecase import connection
 
 #: One rank, one step of 1,000 us: a kernel of 400 us, 300 us of nothing, a kernel of 300 us. Both were launched by
@@ -59,6 +63,81 @@ def test_a_detector_of_ones_own_is_one_file(tmp_path: Path) -> None:
     assert [(f.detector, f.saving_ns) for f in said.findings] == [("mine", 400_000), ("mine", 300_000)]
     assert said.findings[0].words["en"].title == "400 µs of kernel first"
     assert said.step_ns == 1_000_000 and said.together_ns == 700_000
+
+
+def test_what_is_hidden_behind_another_limit_is_told_with_what_is_found(tmp_path: Path) -> None:
+    """A kernel of 380 us ends 20 us before the first on another stream: to shorten it gives nothing back as yet."""
+    beside = {"id": 6, "kind": "kernel", "name": "beside", "at": 0, "for": 380, "by": 2, "track": "s1",
+              "kernel": {"op_type": "C"}}  # fmt: skip
+    text = DETECTOR.replace("dur * TIMES", "dur").replace("change)\n", "change, measured_ns=dur)\n")
+    said = check(connection({"spans": [*CASE["spans"], beside]}), only=["mine"], settings=own(tmp_path, "mine", text))
+    assert [f.numbers["name"] for f in said.findings] == ["first", "second"]
+    told = "There is more of the kind, hidden until other limits are gone: 380 µs of kernel beside."
+    assert said.findings[0].words["en"].advice == f"shorten it {told}"
+    assert "380 µs of kernel beside" in said.findings[0].words["zh"].advice
+    assert said.findings[1].words["en"].advice == "shorten it"
+
+
+def test_the_total_is_of_the_same_step_as_the_shares(tmp_path: Path) -> None:
+    """700 us of 800: the start-up of 200 us is no part of either."""
+    said = check(connection(CASE), only=["mine"], settings=own(tmp_path, "mine"))
+    later = replace(said, steady_step_ns=800_000, whole=replace(said.whole, steady=True))
+    told = wording.together(later, "en")
+    assert told == "Fixing everything saves at most 700 µs of the 800 µs step without start-up (87.5 %)."
+    first, *rest = later.findings
+    started = replace(first, numbers={**first.numbers, "per": ONCE})
+    told = wording.together(replace(later, findings=(started, *rest)), "en")
+    assert told == "Fixing everything saves at most 700 µs of the 1.00 ms step (70.0 %)."
+
+
+def test_a_saving_between_two_ends_is_said_with_both(tmp_path: Path) -> None:
+    """400 and 300 us that the replay gives back, and up to 700 and 300 that are lost, of 1,000."""
+    said = check(connection(CASE), only=["mine"], settings=own(tmp_path, "mine"))
+    first, *rest = said.findings
+    wide = replace(said, findings=(replace(first, saving_most_ns=700_000), *rest))
+    ending = "Fixing it saves 400 µs to 700 µs of the 1.00 ms step (40.0 % to 70.0 %)."
+    assert wording.answer(wide, "en").startswith(f"400 µs of kernel first. {ending}")
+    assert wording.answer(wide, "zh").startswith("400 µs of kernel first。修复后每步（1.00 ms）可省 400 µs 至 700 µs")
+    told = wording.together(wide, "en")
+    assert told == "Fixing everything saves 700 µs to 1.00 ms of the 1.00 ms step (70.0 % to 100 %)."
+
+
+@pytest.mark.parametrize(
+    ("measured", "outcome", "said"),
+    [
+        (12_000, "clean", "12.0 µs of the step is lost to it; removing it gives back at most 9.00 µs (0.9 %), below"),
+        (200_000, "masked", "removing it gives only 9.00 µs back until"),
+        (500_000, "masked", "removing it gives nothing back until"),
+    ],
+)  # fmt: skip
+def test_what_masked_time_gives_back_is_said(tmp_path: Path, measured: int, outcome: str, said: str) -> None:
+    """Both kernels become 4.5 us shorter, 0.9 % of the step: three quarters, a 22nd and a 55th of what is lost."""
+    text = DETECTOR.replace("dur * TIMES", "4_500").replace("change)\n", f"change, measured_ns={measured})\n")
+    text = text.replace("np.array([span]), task_ns=np.array([4_500])", "np.array([4, 5]), task_ns=np.full(2, 4_500)")
+    full = {"spans": [*CASE["spans"][:-1], {**CASE["spans"][-1], "at": 400, "for": 600}]}
+    (told,) = check(connection(full), only=["mine"], settings=own(tmp_path, "mine", text)).outcomes
+    assert told.outcome == outcome and said in told.reason
+
+
+def test_time_that_was_not_seen_is_no_clean_run(tmp_path: Path) -> None:
+    said = replace(check(connection(CASE), settings=own(tmp_path, "mine")), findings=())
+    clean = [replace(outcome, outcome="clean") for outcome in said.outcomes]
+    assert "No problem worth" in wording.answer(replace(said, outcomes=clean), "en")
+    unseen = replace(said.quality, doubts=(Doubt("untold", ("for 514 ms of 516 ms", "516 ms 中有 514 ms")),))
+    some = [*clean[:-1], replace(clean[-1], outcome="not_measured")]
+    assert "Too little was recorded" in wording.answer(replace(said, outcomes=some, quality=unseen), "en")
+    assert "No problem worth" in wording.answer(replace(said, outcomes=some), "en")
+
+
+def test_no_problem_is_said_with_kernels_that_nobody_could_judge() -> None:
+    """Kernels of 400 and 300 us in a step of 1,000; their shapes were not recorded."""
+    said = replace(check(connection(CASE)), findings=())
+    told = wording.answer(replace(said, outcomes=[
+        replace(one, outcome="not_measured" if one.detector == "low_efficiency" else "clean") for one in said.outcomes
+    ]), "en")  # fmt: skip
+    assert "how well kernels use the device could not be judged. They take 70.0 % of that time." in told
+    every = [replace(one, outcome="clean") for one in said.outcomes]
+    assert "could not be judged" not in wording.answer(replace(said, outcomes=every), "en")
 
 
 def of_steps() -> list[Detector]:
@@ -170,3 +249,11 @@ def test_a_part_whose_number_is_not_known_is_left_out() -> None:
     assert filled(words, {"n": 2, "shapes": None}).title == "2 kernels"
     assert filled(words, {"n": 2, "shapes": "[[3]]"}).title == "2 kernels on [[3]]"
     assert filled(words, {"n": 2, "shapes": None}).advice == "see activities=[CPU, NPU]"
+
+
+def test_the_rank_is_named_whose_figure_is_told_of_several() -> None:
+    assert [most_rank({0: 16, 1: 17, 2: 30, 3: 30}), most_rank({0: 91, 1: 100}), most_rank({4: 5})] == [2, None, None]
+    words = Words("Rank {ranks}: it idles {idle_ns} of each step ({idle_share})", "")
+    numbers = {"ranks": "0-3", "idle_ns": 22_400_000, "idle_share": 0.479, "most_rank": 2}
+    assert filled(words, numbers).title == "Ranks 0-3: it idles 22.4 ms of each step (47.9 %, on rank 2)"
+    assert "on rank" not in filled(words, {**numbers, "most_rank": None}).title

@@ -185,7 +185,7 @@ def test_the_c_scanner_refuses_ranges_outside_its_data() -> None:
     reader = events_package.CScanner((), True, 1000, 1)
     for start, end in ((-1, 0), (2, 1), (0, 37), (0, 2**62)):
         with pytest.raises(ValueError, match="range"):
-            reader.feed(bytearray(100), start, end)
+            reader.feed(bytearray(100), start, end, False)
     with pytest.raises((TypeError, BufferError)):
-        reader.feed(bytes(100), 0, 10)
-    assert reader.feed(bytearray(b"[" * 100), 0, 36)[0] == 0
+        reader.feed(bytes(100), 0, 10, False)
+    assert reader.feed(bytearray(b"[" * 100), 0, 36, False)[0] == 0

@@ -42,6 +42,17 @@ def test_operators_of_communication_json_that_are_no_utf8(tmp_path: Path) -> Non
     assert got.cover("comm")["status"] != "recorded"
 
 
+def test_a_name_of_a_column_with_a_nul_in_it(tmp_path: Path) -> None:
+    """In the store a name ends at a NUL, and two that differ in case alone are one: each cell keeps its own."""
+    made = write(
+        tmp_path / ROOT, TRACE, kernel_details_csv=f"{L1}\n{KERNEL}\n",
+        op_statistic_csv="OP Type,Core Type,Count,Total Time(us),Min Time(us),Max Time(us),a\0b,A B\n"
+        "Add,x,1,2,2,2,5,6\n",
+    )  # fmt: skip
+    got = load(made, tmp_path)
+    assert got.all("SELECT name, total_ns, args->>'a b', args->>'A B #8' FROM summary") == [("Add", 2_000, "5", "6")]
+
+
 def test_a_database_whose_path_is_no_utf8(tmp_path: Path) -> None:
     """A name in another encoding is a name: its bytes go into SQLite's address of the file."""
     place = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xce\xd2?#%41"))

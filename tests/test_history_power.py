@@ -34,6 +34,7 @@ def test_alarms_as_they_are_told(kind: str) -> None:
         assert found.steps + found.drifts <= 80, found
 
 
+@pytest.mark.torture
 def test_what_is_planted_is_told_in_time() -> None:
     """At least 90 %: of 40, fewer than 32 would come about by chance 2 times in 100."""
     for found in told.seeing(40, 13):

@@ -32,7 +32,11 @@ def test_an_annotation_around_the_whole_step_names_nothing(begin: float, length:
 
 @pytest.mark.parametrize(
     ("operator", "advised"),
-    [("Torch-Compiled Region: 0/0", "one by one"), ("CompiledFunction", "one by one"), ("aten::mm", "Take aten::mm")],
+    [
+        ("Torch-Compiled Region: 0/0", "one by one"),
+        ("CompiledFunction", "one by one"),
+        ("aten::mm", "up inside aten::mm"),
+    ],
 )
 def test_compiled_code_is_to_be_recorded_as_a_graph(operator: str, advised: str) -> None:
     spans = [

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
 from pathlib import Path
 
 import duckdb
 import numpy as np
+import pandas as pd
 import pytest
 
 from npulens import ingest
 from npulens.analysis import views
 from npulens.analysis.idle.launch_costs import ORDINARY_NS, launch_costs
 from npulens.analysis.intervals import Intervals
-from npulens.analysis.kept import KEPT, LAUNCHED, PACE
-from npulens.analysis.look import communication, kernel_detail, kernels, ranks
+from npulens.analysis.kept import KEPT, LAUNCHED, PACE, ROOFS
+from npulens.analysis.look import communication, efficiency, kernel_detail, kernels, ranks
 from npulens.analysis.look import launch as look
+from npulens.analysis.look import path as critical
+from npulens.analysis.modules.measure import of_run as of_modules
 from npulens.analysis.ranks.clock import clock
 from npulens.analysis.ranks.lateness import late_peers
 from npulens.analysis.run import Run
+from npulens.analysis.selection import within
 from npulens.app import run_open
 from npulens.ingest.store import kept, lod, runs
 
@@ -162,6 +167,60 @@ def test_what_is_kept_of_ranks_is_what_their_tables_say(stored: tuple[Path, str]
         rank: time.uncertainty_ns(rank) for rank in Run(plain).ranks
     }
     con.close()
+
+
+def test_the_path_that_is_kept_is_the_one_that_is_followed(stored: tuple[Path, str], plain: Con) -> None:
+    store, run_id = stored
+    run_open.keep(store, run_id, least=0)
+    con = run_open.opened(store, run_id)
+    assert "critical_path" in views.there(con) - views.there(plain)
+    found = critical.path(con)
+    assert found == critical.path(plain) == critical.of_run(Run(plain))
+    assert sum(part.ns for part in found.parts) == found.wall_ns
+    con.close()
+
+
+def test_efficiency_that_is_kept_is_what_is_measured(stored: tuple[Path, str], plain: Con) -> None:
+    store, run_id = stored
+    run_open.keep(store, run_id, least=0)
+    con = run_open.opened(store, run_id)
+    assert set(ROOFS) <= views.there(con) - views.there(plain)
+    assert efficiency.whole(Run(con)) == efficiency.whole(Run(plain))
+    assert {"module_sum"} <= views.there(con) - views.there(plain)
+    assert of_modules(Run(con)) == of_modules(Run(plain))
+    beside, told = efficiency.efficiency(Run(con)), efficiency.efficiency(Run(plain))
+    pd.testing.assert_frame_equal(beside.operators, told.operators)
+    assert len(told.operators) and replace(beside, operators=None) == replace(told, operators=None)
+    found, measured = efficiency.rates(con), efficiency.rates(plain)
+    every = fields(efficiency.Rates)
+    assert all(np.array_equal(*(getattr(one, each.name) for one in (found, measured)), equal_nan=each.name in (
+        "roof_ns", "flops")) for each in every)  # fmt: skip
+    assert all(getattr(found, each.name).dtype == getattr(measured, each.name).dtype for each in every)
+    chosen = kernels.members(con, "type", kernels.Filter())
+    assert efficiency.of_kernels(found, chosen).equals(efficiency.of_kernels(measured, chosen))
+    con.close()
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [efficiency.whole, lambda run: critical.path(run.con), lambda run: efficiency.efficiency(run).chosen, of_modules],
+)
+def test_of_a_selection_no_answer_about_the_whole_is_told(
+    stored: tuple[Path, str], measure: Callable[[Run], object]
+) -> None:
+    """What is kept of the run is there to see on every connection; the first step alone answers for itself."""
+    store, run_id = stored
+    run_open.keep(store, run_id, least=0)
+    found = []
+    for con in (run_open.opened(store, run_id), runs.open_run(store, run_id)):  # with what is kept, and without
+        step = (con.execute("SELECT min(step) FROM step").fetchall() or [(None,)])[0][0]
+        if step is None:
+            pytest.skip("the capture has no steps")
+        views.install(con)
+        within.narrow(con, within.Part(steps=(step, step)))
+        found.append(measure(Run(con).hold()))
+        con.close()
+    assert found[0] == found[1]
 
 
 def test_what_is_kept_is_made_once_and_swept(stored: tuple[Path, str], tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npulens.analysis.detectors.unfused import chains, operations, rules, traffic
+from npulens.analysis.detectors.unfused import chains, rules, traffic
 from npulens.analysis.device.kernels import ENOUGH, identity, kernels, middle, ordinals, step_slowdown, usual
-from npulens.analysis.device.kinds import Kind
+from npulens.analysis.device.kinds import COLUMNS, Kind, Kinds
+from npulens.analysis.device.products import operations, operations_of, values
 from npulens.analysis.device.tail import Bounds, tail
 from npulens.analysis.device.tensors import dtype, tensors
 from npulens.analysis.run import Run
@@ -225,6 +226,33 @@ def test_operations_of_a_product() -> None:
     assert operations(_kind("MatMulV2", "32,64;64,16", "32,16")) == 2 * 32 * 64 * 16
     assert operations(_kind("BatchMatMulV2", "5,32,64;5,64,16", "5,32,16")) == pytest.approx(2 * 5 * 32 * 64 * 16)
     assert operations(_kind("Add", "32,64;64,16", "32,16")) == 0
+
+
+def _of_torch(op: str, *shapes: list[int]) -> Kind:
+    return Kind(op, None, None, op, str(list(shapes)), str(["float"] * len(shapes)).replace("'", '"'), None, None, None,
+                None, None, None, None, None, False)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "made", "flop"),
+    [
+        # Attention of 96 heads over 3137 positions of 64: both products take 2 x 96 x 3137 x 3137 x 64 operations.
+        (_of_torch("aten::bmm", [96, 3137, 64], [96, 64, 3137]), "96,3137,3137", 2 * 96 * 3137**2 * 64),
+        (_of_torch("aten::bmm", [96, 3137, 3137], [96, 3137, 64]), "96,3137,64", 2 * 96 * 3137**2 * 64),
+        (_of_torch("aten::addmm", [50], [30, 40], [40, 50]), "30,50", 2 * 30 * 40 * 50),
+        (_of_torch("aten::baddbmm", [7, 3, 5], [7, 3, 4], [7, 4, 5]), "7,3,5", 2 * 7 * 3 * 4 * 5),
+        (_of_torch("aten::linear", [2, 30, 40], [50, 40]), "2,30,50", 2 * 2 * 30 * 40 * 50),
+        (_of_torch("aten::mm", [3, 4], [5, 6]), "5,6", None),  # they do not fit: like its largest input
+    ],
+    ids=["scores", "values", "addmm", "baddbmm", "linear", "no product"],
+)
+def test_what_a_product_of_torch_makes(kind: Kind, made: str, flop: int | None) -> None:
+    assert kind.outputs is not None and kind.outputs[0] == (made, 4 * values(made))
+    every = Kinds.of_rows([[getattr(kind, name) for name in COLUMNS]])
+    assert every.bytes[0] == kind.bytes
+    if flop is not None:
+        assert operations(kind) == pytest.approx(flop, rel=1e-12)
+        assert operations_of(every)[0] == pytest.approx(flop, rel=1e-12)
 
 
 def test_an_empty_run() -> None:

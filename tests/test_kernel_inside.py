@@ -169,13 +169,13 @@ def test_the_command_says_what_bounds_it(lang: str, whole: Path) -> None:
               "zh": ("受数据搬运限制", "1.50 倍", "4.000 µs 没有核在运行")}  # fmt: skip
     assert all(text in answer.output for text in wanted[lang])
     told = json.loads(CliRunner().invoke(main, ["kernel", run.run_id, "--json", "--store", str(whole)]).output)
-    assert (told["kernel"]["bound"], told["operators"]) == ("memory", ["mix"])
+    assert (told["kernel"]["bound"], told["operators"]) == ("memory", ["mm_0"])
 
 
 def test_an_operator_that_is_not_there_is_answered_with_those_that_are(whole: Path) -> None:
     (run,) = store.runs(whole)
     answer = CliRunner().invoke(main, ["kernel", run.run_id, "Softmax", "--store", str(whole)])
-    assert answer.exit_code == 0 and "Softmax" in answer.output and "mix" in answer.output
+    assert answer.exit_code == 0 and "Softmax" in answer.output and "mm_0" in answer.output
 
 
 @pytest.mark.parametrize(("lang", "bound"), [("en", "Bound by moving data: mte2"), ("zh", "受数据搬运限制")])
@@ -197,3 +197,13 @@ def test_the_page_of_a_simulated_operator(tmp_path: Path, monkeypatch: pytest.Mo
     page = opened_page("kernels", "en", {"run": str(run.run_id)})
     assert any("longest core takes 3.500 µs" in element.value for element in page.text)
     assert any("Add(z, x, y, 64);" in str(frame.value) for frame in page.dataframe)
+
+
+def test_settings_of_another_profiler_are_said_with_its_name(whole: Path) -> None:
+    """msprof op records one operator whatever its options are."""
+    (run,) = store.runs(whole)
+    told = json.loads(CliRunner().invoke(main, ["check", run.run_id, "--json", "--store", str(whole)]).output)
+    wanted = {one["detector"]: one["collect_with"] for one in told["outcomes"]}
+    assert wanted["low_efficiency"] == wanted["compile"] == "torch_npu.profiler: profiler_level=Level1"
+    assert wanted["gc"] == "torch_npu.profiler: gc_detect_threshold=0"
+    assert not any(text and "=" in text and not text.startswith("torch_npu.") for text in wanted.values())

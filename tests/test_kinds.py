@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npulens.analysis.detectors.unfused import operations, operations_of
 from npulens.analysis.device.conversion import conversion
 from npulens.analysis.device.kinds import COLUMNS, TYPED, Coded, Kind, Kinds
+from npulens.analysis.device.products import operations, operations_of
 from npulens.analysis.device.shapes import Tensors
-from npulens.analysis.device.tensors import tensors
+from npulens.analysis.device.tensors import PRODUCTS, tensors
 from npulens.analysis.work import many, operators
 from npulens.analysis.work.operators import work_of
 from npulens.analysis.work.works import Works
@@ -57,7 +57,13 @@ def some(seed: int, count: int = 400) -> Kinds:
     for _ in range(count):
         kind = dict.fromkeys(COLUMNS, None) | {"name": draw.choice(("k<1>", "void f()", "copy_x")), "memset": False}
         which = draw.random()
-        if which < 0.7:
+        if which < 0.1:
+            kind |= {"op": f"aten::{draw.choice(tuple(PRODUCTS))}"}
+            batch, (m, n, k) = [draw.randrange(1, 4)] * draw.randrange(2), (draw.randrange(1, 50) for _ in range(3))
+            fit = [[*batch, m, k], [*draw.choice((batch, [])), *draw.choice(((k, n), (n, k)))]]
+            kind["input_shapes"] = str([[n]] * draw.randrange(2) + fit)
+            kind["input_dtypes"] = str(["float"] * (kind["input_shapes"].count("], [") + 1)).replace("'", '"')
+        elif which < 0.7:
             kind |= {"op": draw.choice(OPERATORS)}
             kind["input_shapes"], kind["input_dtypes"] = _kineto(draw, draw.choice((0, 1, 2, 2, 2, 3, 4)))
         elif which < 0.9:
@@ -161,3 +167,18 @@ def test_matrix_products_of_all_kinds_are_those_of_each() -> None:
 def _plain(kind: Kind) -> bool:
     found = tensors(kind.input_shapes, kind.input_dtypes)
     return found is None or all(size < 2**50 and "True" not in shape for shape, size in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("_ZN2ck16tensor_operation6device12_GLOBAL__N_111kernel_gemmIfEEvT_", "kernel_gemm"),
+        ("_Z9transposePfS_ii", "transpose"),
+        ("_ZN2ck", "ck"),
+        ("void at::native::vectorized_elementwise_kernel<4, F>(int)", "at::native::vectorized_elementwise_kernel"),
+        (f"Cijk_Alik_Bljk_MT256x32x64_{'A' * 90}", f"Cijk_Alik_Bljk_MT256x32x64_{'A' * 33}"),
+        ("_Z", "_Z"), ("_ZNSt", "_ZNSt"), ("_Z99x", "x"), ("_Z0abc", "_Z0abc"),
+    ],
+)  # fmt: skip
+def test_what_a_kernel_without_an_operator_is_called(name: str, said: str) -> None:
+    assert Kind(name, *[None] * 13, False).type == said

@@ -125,10 +125,10 @@ def test_what_is_work_and_what_is_not(made: Maker) -> None:
 
 
 ELSEWHERE = [
-    (x("cuda_runtime", "cudaGetDeviceCount", 50, 1), ON_CPU),
+    (x("cuda_runtime", "cudaLaunchKernel", 50, 1), ON_CPU),
     (x("cpu_op", "aten::cudnn_convolution", 50, 1), ON_CPU),
     (x("cpu_op", "npu::npu_dtype_cast", 50, 1), ON_CPU),
-    (x("cpu_op", "aten::_mps_convolution", 50, 1), ON_CPU),
+    (x("cpu_op", "aten::_mps_convolution", 50, 1), ON_CPU), (x("cpu_op", "aten::linear_backward", 50, 1), ON_CPU),
     (x("user_annotation", "nccl:all_reduce", 50, 1), ON_CPU),
     (x("user_annotation", "hccl:all_reduce", 50, 1), ON_CPU),
     (x("cpu_op", "aten::_pin_memory", 50, 1), ON_CPU),
@@ -172,9 +172,42 @@ def test_a_fast_product_is_one_of_a_cpu(made: Maker) -> None:
     assert works(made(events, ON_CPU)) == ["aten::mm", "aten::mm"]
 
 
+@pytest.mark.parametrize(
+    ("calls", "work"),
+    [
+        (["cudaGetDeviceCount", "cudaStreamIsCapturing", "cudaDeviceSynchronize"], ["aten::addmm"]),
+        (["cudaGetDeviceCount", "cudaLaunchKernel"], []),
+        (["cudaMemcpyAsync"], []),
+    ],
+)
+def test_a_driver_that_is_only_asked_launches_nothing(calls: list[str], work: list[str], made: Maker) -> None:
+    """CUDA was recorded and launched nothing, beside a GPU that is listed: the operators ran on the CPU."""
+    header: Event = {"deviceProperties": [{"id": 0, "name": "NVIDIA A100-PCIE-40GB", "numSms": 108}]}
+    asked = [x("cuda_runtime", name, 1 + at, 0.5) for at, name in enumerate(calls)]
+    loaded = made([*asked, x("cpu_op", "aten::addmm", 10, 50)], header)
+    assert works(loaded) == work
+    if work:
+        assert (loaded.draft.facts["backend"], loaded.draft.facts.get("device_name")) == ("cpu", None)
+
+
 def test_with_work_of_a_device_the_cpu_is_none(made: Maker) -> None:
     loaded = made([x("cpu_op", "aten::mm", 10, 5), task("gemm", 20, 5)], ON_CPU)
     assert works(loaded) == ["gemm"]
+
+
+@pytest.mark.parametrize(
+    ("names", "told"), [(("MI300X", "MI300X"), "MI300X"), (("MI300X", "MI210"), None)], ids=["alike", "two models"]
+)
+def test_a_device_that_is_not_listed_is_one_of_those_that_are_alike(
+    names: tuple[str, str], told: str | None, made: Maker
+) -> None:
+    """Work ran on device 6, and a container shows two devices as 0 and 1."""
+    header: Event = {"deviceProperties": [
+        {"id": at, "name": f"AMD Instinct {name}", "numSms": 304} for at, name in enumerate(names)
+    ]}  # fmt: skip
+    work = [{**task("gemm", at, 5), "args": {"device": 6, "stream": 7}} for at in (20, 30)]
+    name = made([x("cpu_op", "aten::mm", 10, 5), *work], header).draft.facts.get("device_name")
+    assert name == (None if told is None else f"AMD Instinct {told}")
 
 
 def called(*pairs: tuple[float, float], shapes: Any = ((4, 2), (3,))) -> list[Event]:
@@ -193,6 +226,14 @@ def test_gloos_collectives_belong_to_their_calls_in_order(made: Maker) -> None:
     assert sorted(pairs) == [(10_000, 15_000), (12_000, 30_000)]
     told = loaded.rows("comm", "collective, group_name, count, dtype, bytes")
     assert told == [("allreduce", "0", 11, "float", 44)] * 2
+
+
+def test_gloo_communicates_where_an_old_profiler_calls_it_an_operator(made: Maker) -> None:
+    """torch 1.11: a task of its own thread, in the category of operators."""
+    loaded = made([x("cpu_op", "aten::mm", 0, 50), x("cpu_op", "gloo:all_reduce", 60, 9, tid=7)], ON_CPU)
+    assert loaded.rows("comm", "collective") == [("allreduce",)]
+    told = loaded.rows("span", "name, kind", "kind IN ('kernel', 'comm_op')")
+    assert sorted(told) == [("aten::mm", "kernel"), ("gloo:all_reduce", "comm_op")]
 
 
 def test_a_send_and_a_receive_name_their_peer(made: Maker) -> None:
@@ -214,3 +255,10 @@ def test_collectives_that_do_not_fit_their_calls_have_none(made: Maker) -> None:
     loaded = made(called((20, 15), (22, 30)), ON_CPU)
     assert loaded.rows("link", "route", "route = 'order'") == []
     assert len(loaded.rows("comm", "span_id")) == 2
+
+
+def test_collectives_alone_do_not_tell_what_a_cpu_computed(made: Maker) -> None:
+    """Operators ran on the CPU as well and are not in the file: beside what the collectives ran is not known."""
+    loaded = made(called((10, 15), (12, 30)), ON_CPU)
+    why, setting = loaded.draft.covers["kernel"].absent, loaded.draft.covers["kernel"].collect_with
+    assert "no operator that computes" in str(why) and str(setting).endswith("ProfilerActivity.CPU, ...])")

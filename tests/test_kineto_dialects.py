@@ -237,6 +237,68 @@ def test_labels_are_ranks_only_where_there_are_several(tmp_path: Path) -> None:
     assert sorted((f.rank, f.rank_source) for _, f in both) == [(rank, "assumed") for rank in range(4)]
 
 
+# --- several ranks in one file of TraceFuse --------------------------------------------------------------------------
+
+
+def fused(rank: int, kernel_us: int) -> list[Event]:
+    """A launch and its kernel as TraceFuse writes those of a rank: process 50 and device 1, renumbered by thousands."""
+    host, device, correlation = 1000 * rank + 50, 1000 * rank + 1, 100 * rank + 7
+    flow = {"cat": "ac2g", "name": "ac2g", "id": correlation}
+    events: list[Event] = [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": host, "tid": 50, "ts": 10, "dur": 9,
+         "args": {"External id": 4, "pid_raw": 50}},
+        {"ph": "X", "cat": "cuda_runtime", "name": "hipLaunchKernel", "pid": host, "tid": 50, "ts": 12, "dur": 2,
+         "args": {"External id": 4, "correlation": correlation, "pid_raw": 50}},
+        {"ph": "s", "pid": host, "tid": 50, "ts": 12, "args": {"pid_raw": 50}, **flow},
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": device, "tid": 3, "ts": 20, "dur": kernel_us,
+         "args": {"External id": 4, "correlation": correlation, "device": 1, "stream": 3, "pid_raw": 1}},
+        {"ph": "f", "bp": "e", "pid": device, "tid": 3, "ts": 20, "args": {"pid_raw": 1}, **flow},
+        {"ph": "i", "name": "Record Window End", "pid": "Traces", "tid": "Trace", "ts": 90, "args": {"pid_raw": ""}},
+    ]  # fmt: skip
+    return [{**event, "args": {**event["args"], "rank": rank}} for event in events]
+
+
+def called(rank: int) -> list[Event]:
+    """Names of its processes, which tell no rank but in the name."""
+    sides = ((1000 * rank + 1, "GPU"), (1000 * rank + 50, "CPU"))
+    return [{"args": {"name": f"RANK {rank} - {side}"}, "name": "process_name", "ph": "M", "pid": pid, "tid": 0}
+            for pid, side in sides]  # fmt: skip
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_ranks_of_one_file_of_tracefuse_are_ranks_of_one_run(named: bool, tmp_path: Path) -> None:
+    """Ranks 3 and 5 run kernels of 10 and 40 us; each has one link, within it, though External ids are equal."""
+    names = called(3) + called(5) if named else []
+    path = tmp_path / "merged_all_events.json.gz"
+    text = json.dumps({"traceEvents": fused(3, 10) + fused(5, 40) + names}, indent=4)
+    path.write_bytes(gzip.compress(text.encode()))
+    con = loaded(path, tmp_path / "store")
+    assert con.execute("SELECT rank, rank_source FROM rank ORDER BY rank").fetchall() == [
+        (3, "metadata"), (5, "metadata")]  # fmt: skip
+    assert con.execute("SELECT world_size FROM run").fetchall() == [(6,)]
+    kernels = "SELECT rank, count(*), sum(dur_ns) FROM span WHERE kind = 'kernel' GROUP BY 1 ORDER BY 1"
+    assert con.execute(kernels).fetchall() == [(3, 1, 10_000), (5, 1, 40_000)]
+    ends = "JOIN span a ON a.span_id = src_span_id JOIN span b ON b.span_id = dst_span_id"
+    assert con.execute(f"SELECT a.rank, b.rank FROM link l {ends} ORDER BY 1").fetchall() == [(3, 3), (5, 5)]
+
+
+def test_a_file_of_tracefuse_that_leaves_a_rank_open_is_not_taken_apart(tmp_path: Path) -> None:
+    def ranks(*events: Event) -> list[int]:
+        path = tmp_path / "t.json"
+        path.write_text(json.dumps({"traceEvents": list(events)}))
+        claim = read_kineto.sniff(path)
+        assert claim is not None
+        return sorted(facts.rank or 0 for _, facts in claim.shared)
+
+    both = fused(0, 1) + fused(1, 1)
+    assert ranks(*both, *called(0), *called(1)) == [0, 1]
+    assert ranks(*fused(1, 1), *called(1)) == []
+    assert ranks(*both, {**called(0)[0], "pid": 1001}) == []
+    assert ranks(*both, {**both[0], "args": {"rank": 1}}) == []
+    assert ranks(*both, x("cpu_op", "aten::mm", 1, 1)) == []
+    assert ranks(*both, *fused(-2, 1)) == ranks(*both, *fused(1_000_000, 1)) == []
+
+
 # --- memory timelines ------------------------------------------------------------------------------------------------
 
 #: (ns, action, bytes, category): two tensors from before, then made, versioned, released.

@@ -134,6 +134,27 @@ def test_a_cut_file_keeps_what_it_has_and_says_so(tmp_path: Path) -> None:
     assert loaded.draft.broken and loaded.draft.covers["span"].partial
 
 
+@pytest.mark.parametrize("plain", ["0", "1"])
+def test_a_file_with_text_missing_keeps_what_lies_behind(
+    plain: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the middle of op10 to the end of op12: all others are there, and nobody counts what is not."""
+    monkeypatch.setenv("NPULENS_PLAIN", plain)
+    events = [x("cpu_op", f"op{i}", i, 1) for i in range(10, 50)]
+    path = tmp_path / "torn.json"
+    text = json.dumps({"schemaVersion": 1, "traceEvents": events, "traceName": "t"}, indent=2)
+    begin, end = text.index("op10") + 2, text.index("}", text.index("op12")) + 2
+    path.write_text(text[:begin] + "\n" + text[end:])
+    behind = text.rindex("{", 0, text.index("op13"))
+    size = 1 + behind - end + begin - text.rindex("{", 0, begin)
+    loaded = Loaded(path, tmp_path / "draft")
+    assert [row[0] for row in loaded.rows("span", "name")] == [f"op{i}" for i in range(13, 50)]
+    assert loaded.dropped() == {}
+    said = f"damaged places: 1, the first at byte {text.rindex('{', 0, begin)}, {size} bytes skipped"
+    (broken,), (partial,) = loaded.draft.broken, loaded.draft.covers["span"].partial
+    assert broken == partial and partial.startswith(said)
+
+
 @pytest.mark.parametrize(
     "events", [[], [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "x"}}], ["no", 1, None]]
 )
@@ -233,6 +254,23 @@ def test_other_files_are_not_claimed(content: bytes, tmp_path: Path) -> None:
 
 
 # --- coverage --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call", ["cudaLaunchKernel", "cuLaunchKernelEx", "hipExtModuleLaunchKernel", "cudaGraphLaunch"]
+)
+def test_launched_work_that_nobody_recorded_is_no_missing_setting_alone(call: str, made: Maker) -> None:
+    """PyTorch records such calls with the host's activities too, so either may be why."""
+    calls = [x("cuda_runtime", name, 2, 1, {"correlation": 1}) for name in (call, "cudaEventRecord")]
+    covers = made([x("cpu_op", "a", 1, 1), *calls]).draft.covers
+    why = f"device work was launched ({call} was recorded), but none of that work is in the file"
+    for table in ("kernel", "transfer", "comm", "link"):
+        assert covers[table].absent == why
+        setting = covers[table].collect_with or ""
+        tracer = "roctracer" if call.startswith("hip") else "CUPTI"
+        assert "ProfilerActivity.CUDA])" in setting and f"if this was set, {tracer} gave nothing" in setting
+    asked = made([x("cpu_op", "a", 1, 1), x("cuda_runtime", "cudaEventRecord", 2, 1)], name="asked.json").draft.covers
+    assert asked["kernel"].absent == "no device activity in the file"
 
 
 def test_coverage_names_the_setting_that_records_what_is_missing(made: Maker) -> None:

@@ -53,6 +53,28 @@ def test_flows_link_what_has_no_correlation_and_operators_the_rest(made: Maker) 
     assert json.loads(loaded.one("arg", "args", "span_id = 4")) == {"External id": 6}
 
 
+@pytest.mark.parametrize("calls", [2, 1])
+@pytest.mark.parametrize("many", [0, 30_000], ids=["few", "many"])
+def test_a_task_from_before_the_recording_is_of_no_operator_that_took_its_number(
+    calls: int, many: int, made: Maker
+) -> None:
+    """Its correlation is no call's, as that of most tasks is. Where a file tells no calls, the number is believed."""
+    loaded = made([
+        x("cpu_op", "aten::empty", 1, 2, {"External id": 4}), x("cpu_op", "aten::mm", 9, 30, {"External id": 5}),
+        *(x("cuda_runtime", "launch", 10 + n, 1, {"correlation": 20 + n}) for n in range(calls)),
+        task("before", 5, 1, {"correlation": 4, "External id": 4}),
+        *(task("k", 50 + n, 1, {"correlation": 20 + n, "External id": 5}) for n in range(2)),
+        *(x("cpu_op", "aten::view", 100 + n, 1) for n in range(many)),
+    ])  # fmt: skip
+    told = loaded.rows("link", "src_span_id, dst_span_id, route")
+    first = 2 + calls
+    by_call = [(2 + n, first + 1 + n, "correlation") for n in range(calls)]
+    assert [row for row in told if row[2] == "correlation"] == by_call
+    others = [row for row in told if row[2] != "correlation"]
+    assert others == ([] if calls == 2 else [(0, first, "external_id"), (1, first + 2, "external_id")])
+    assert loaded.one("kernel", "op_span_id", f"span_id = {first}") == (None if calls == 2 else 0)
+
+
 @pytest.mark.parametrize("ends", [(77, 78), ("77", "78")])
 def test_a_flow_has_one_id_however_it_is_spelt(made: Maker, ends: tuple[object, object]) -> None:
     """As a number or as a text."""
@@ -274,3 +296,16 @@ def test_memory_pairs_by_address_and_keeps_what_has_no_partner(made: Maker) -> N
             (6000, None, 4, 4, None, "cuda:0")]  # fmt: skip
     assert loaded.rows("memory_sample", "ts_ns, allocated_bytes, reserved_bytes") == [
         (2000, 0, 99), (3000, 8, 99), (5000, 0, 99), (6000, 4, 99)]  # fmt: skip
+
+
+def test_a_file_with_nothing_but_communication_says_so(made: Maker) -> None:
+    """Somebody kept the collectives of a trace alone: that the device idles between them was not recorded."""
+    moved = {"device": 0, "stream": 7, "Collective name": "allreduce", "In msg nelems": 8, "dtype": "Float"}
+    got = made([x("kernel", "ncclDevKernel_AllReduce_Sum_f32", at, 9, {**moved, "correlation": at}, pid=0, tid=7)
+                for at in (10, 40, 70)])  # fmt: skip
+    assert "only communication" in str(got.draft.covers["kernel"].absent)
+    with_calls = made([
+        x("cuda_runtime", "cudaLaunchKernel", 1, 2, {"correlation": 10}),
+        x("kernel", "ncclDevKernel_AllReduce_Sum_f32", 10, 9, {**moved, "correlation": 10}, pid=0, tid=7),
+    ])  # fmt: skip
+    assert with_calls.draft.covers["kernel"].absent is None

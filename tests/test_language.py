@@ -11,16 +11,22 @@ import pandas as pd
 import pytest
 
 from npulens import ingest
+from npulens.analysis.capability import IN_WORDS
 from npulens.analysis.causes import CAUSES, GAP_ONLY
+from npulens.analysis.detectors.unfused import GENERIC, in_chinese
+from npulens.analysis.detectors.unfused import rules as chained_rules
 from npulens.analysis.discovery import detectors
+from npulens.analysis.engine import check
 from npulens.analysis.say import FAMILIES, on_device, size
 from npulens.analysis.settings import DEFAULT
 from npulens.app.panels import pick_rows
 from npulens.app.text import i18n, wording
-from npulens.ingest.messages import catalogue
+from npulens.ingest.messages import Message, catalogue, render, stored
 from tests.screen.language import drawn, over, prose, too_long, wrong
+from tests.tablecase import connection
 
 ROOT = Path(__file__).resolve().parents[1]
+CHINESE = re.compile(r"[\u4e00-\u9fff]")
 #: The pages that the tests read; python -m tests.screen.language reads all of them, in both languages.
 PAGES = ("Workspace", "Kernels", "Launch", "Copies", "Communication", "Memory", "Counters", "Efficiency", "Parallel",
          "Runs")  # fmt: skip
@@ -135,6 +141,110 @@ def test_english_in_chinese_is_found() -> None:
     assert english_in("每个 step 的 share of time，`min_share` {name} npulens load X --files a.json") == [
         "step", "share", "of", "time",
     ]  # fmt: skip
+
+
+def settings_in(tree: ast.AST) -> Iterator[str]:
+    """What a file says would record something that is missing: settings of detectors and of capabilities."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            at = {"NotMeasured": (2,), "Capability": (4, 5)}.get(node.func.id, ())
+            yield from (text for place in at for each in node.args[place : place + 1] for text in texts_of(each))
+        elif isinstance(node, ast.Assign) and [ast.unparse(each) for each in node.targets] == ["collect_with"]:
+            yield from texts_of(node.value)
+
+
+def texts_of(node: ast.expr) -> Iterator[str]:
+    """The texts that an expression can be."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.IfExp):
+        yield from (text for each in (node.body, node.orelse) for text in texts_of(each))
+
+
+#: What is typed as it is, and reads like words.
+TYPED = re.compile(r"^(?:--|msprof |domain=)")
+QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+
+
+def prose_in(setting: str) -> list[str]:
+    """The words of a setting that is more than names and values; none where Chinese takes it as it is."""
+    return (
+        []
+        if TYPED.match(setting)
+        else [word for word in english_in(QUOTED.sub(" ", setting)) if word not in glossary()]
+    )
+
+
+def test_a_setting_that_is_said_in_words_has_its_chinese() -> None:
+    trees = {path: ast.parse(path.read_text("utf-8")) for path in (ROOT / "analysis").rglob("*.py")}
+    every = {setting: path.name for path, tree in trees.items() for setting in settings_in(tree)}
+    assert {"a profile of every rank", "torch.profiler on the device"} <= every.keys() and "record_shapes=True" in every
+    wrong = {each: name for each, name in every.items() if prose_in(each) and each not in IN_WORDS}
+    assert wrong == {}, "analysis/capability.py says which settings are words"
+    assert {each: said for each, said in IN_WORDS.items() if prose_in(render(said, "zh"))} == {}
+
+
+def test_a_setting_in_words_is_found() -> None:
+    tree = ast.parse('NotMeasured("why", "为何", "a profile of every rank" if one else "schedule(active=5 or more)")')
+    assert [prose_in(each) for each in settings_in(tree)] == [["of", "every"], ["or"]]
+    assert prose_in("profiler_level=Level1, aic_metrics=PipeUtilization") == []
+
+
+def test_what_to_call_instead_has_no_english_in_chinese() -> None:
+    operators = {GENERIC, *(each for rule in chained_rules()[1] for each in (rule.operator, rule.cuda))}
+    assert {each: prose_in(in_chinese(each)) for each in operators if prose_in(in_chinese(each))} == {}
+    assert prose_in(GENERIC) == ["or", "one"]
+
+
+def english_filled_in(tree: ast.AST) -> Iterator[str]:
+    """Names that hold English words and are filled into Chinese sentences."""
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        english: set[str] = set()
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    pairs = [(target, node.value)]
+                    if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                        pairs = list(zip(target.elts, node.value.elts, strict=False))
+                    english |= {name.id for name, value in pairs if isinstance(name, ast.Name) and _spoken(value)}
+        for node in ast.walk(function):
+            if isinstance(node, ast.JoinedStr) and CHINESE.search(ast.unparse(node)):
+                names = (part.value for part in node.values if isinstance(part, ast.FormattedValue))
+                yield from (name.id for name in names if isinstance(name, ast.Name) and name.id in english)
+
+
+def _spoken(value: ast.expr) -> bool:
+    """Whether an f-string says something in English between what it is filled with."""
+    if not isinstance(value, ast.JoinedStr):
+        return False
+    said = " ".join(str(part.value) for part in value.values if isinstance(part, ast.Constant))
+    return not CHINESE.search(said) and any(word not in glossary() for word in english_in(said))
+
+
+def test_no_english_is_filled_into_chinese() -> None:
+    found = {path.name: sorted(set(english_filled_in(ast.parse(path.read_text("utf-8")))))
+             for path in (ROOT / "analysis").rglob("*.py")}  # fmt: skip
+    assert {name: names for name, names in found.items() if names} == {}
+
+
+def test_english_filled_into_chinese_is_found() -> None:
+    made = 'def f(a, b):\n    lost, part = f"{a:,} of {b:,}", 1\n    return f"{lost} tasks", f"{lost} 个任务（{part}）"'
+    assert list(english_filled_in(ast.parse(made))) == ["lost"]
+    assert list(english_filled_in(ast.parse(made.replace(" of ", " / ")))) == []
+
+
+def test_a_reason_is_the_same_in_both_languages() -> None:
+    """A table's own reason counts in Chinese where it does in English."""
+    case = {"rank": {0: {"backend": "cuda", "formats": ["kineto"]}}, "spans": [
+        {"id": 1, "kind": "kernel", "name": "k", "at": 10, "for": 50, "kernel": {"core": "AI_CORE"}},
+    ]}  # fmt: skip
+    con = connection(case)
+    reason = Message("file_has_no_counters")
+    con.execute("UPDATE coverage SET status = 'absent', reason = ?, said = ?, collect_with = NULL, collect_said = NULL "
+                "WHERE table_name = 'sample'", [str(reason), stored(reason)])  # fmt: skip
+    (found,) = check(con, only=["frequency_drop"]).outcomes
+    assert found.reason == "the clock of the AI cores: the file has no counters"
+    assert found.reason_zh == f"AI Core 频率：未采集（{render(reason, 'zh')}）"
 
 
 def test_every_format_that_is_read_has_a_name_in_words() -> None:

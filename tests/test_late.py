@@ -255,6 +255,87 @@ def test_where_no_match_is_proved_the_order_of_arrival_is_told() -> None:
     assert finding.confidence == "low" and "Rank 2 comes last to 100 % of 10 collectives" in finding.words["en"].title
 
 
+def taking_turns(rarely: float) -> list[str]:
+    """What is advised where rank 1 comes 500 late to every other of 12 collectives, and rank 0 that late to the rest.
+
+    The steps lie at uneven distances, so that the ends prove which calls are the same.
+    """
+    spans, at = list[dict[str, Any]](), 0.0
+    for step in range(12):
+        late = (rarely, 0.0) if step % 2 else (0.0, 500.0)
+        long = 2_000 + 37 * step * step
+        for rank in (0, 1):
+            busy = {"id": 1_000 * rank + 500 + step, "rank": rank, "kind": "kernel", "name": "k", "at": at,
+                    "for": 900 + late[rank]}  # fmt: skip
+            mark = {"id": 1_000 * rank + 800 + step, "rank": rank, "kind": "step_mark", "at": at, "for": long,
+                    "name": f"ProfilerStep#{step}"}  # fmt: skip
+            begun = 900 + late[rank]
+            spans += [mark, busy, reduced(at + begun, 1_600 - begun, rank, step + 1)]
+        at += long
+    said = check(connection({"spans": spans, "run": {"world_size": 2, "missing_ranks": []}}), ["late_rank"])
+    return [finding.words["en"].advice for finding in said.findings if "rank 1" in finding.words["en"].title]
+
+
+def test_ranks_that_wait_for_each_other_take_turns() -> None:
+    """Rank 0 waits 6 x 500 of 12 steps, rank 1 6 x 450 or 6 x 100."""
+    (advice,) = taking_turns(450.0)
+    assert "They take turns: rank 1 waits 225 µs of each step for these ranks too." in advice
+    (advice,) = taking_turns(100.0)
+    assert "take turns" not in advice
+
+
+@pytest.mark.parametrize("skew", [1_500, 0])
+def test_a_rank_that_was_late_before_its_first_step_says_so(skew: int) -> None:
+    """Rank 1 comes 1,500 late to the first of 8 collectives: its step began that late, or it worked that long."""
+    spans, at = list[dict[str, Any]](), 0
+    for step in range(8):
+        long, late = 4_000 + 37 * step * step, 0 if step else 1_500
+        for rank in (0, 1):
+            begin = at + (skew * rank if not step else 0)
+            reached = at + 900 + late * rank
+            spans += [
+                {"id": 1_000 * rank + 800 + step, "rank": rank, "kind": "step_mark", "at": begin,
+                 "for": at + long - begin, "name": f"ProfilerStep#{step}"},
+                {"id": 1_000 * rank + 500 + step, "rank": rank, "kind": "kernel", "name": "k", "at": begin,
+                 "for": reached - begin},
+                reduced(reached, at + 3_000 - reached, rank, step + 1),
+            ]  # fmt: skip
+        at += long
+    said = check(connection({"spans": spans, "run": {"world_size": 2, "missing_ranks": []}}), ["late_rank"])
+    (finding,) = said.findings
+    assert finding.numbers["peer"] == 1
+    assert finding.numbers["skew_ns"] == (1_500_000 if skew else None)
+
+
+def test_a_late_rank_is_compared_with_the_median_of_those_that_wait() -> None:
+    """Before each of 8 collectives the devices of ranks 0 to 3 idle 900, 0, 300 and 500, and compute 100.
+
+    Rank 0 idles 900 longer than the one that waits most, and 600 longer than the median of the three.
+
+    All leave at once. The mean step is 2,000 + 37 * 140 / 8 = 2,647.5 long.
+    """
+    spans, at = list[dict[str, Any]](), 0
+    for step in range(8):
+        long = 2_000 + 37 * step * step
+        for rank, idle in enumerate((900, 0, 300, 500)):
+            spans += [
+                {"id": 1_000 * rank + 800 + step, "rank": rank, "kind": "step_mark", "at": at, "for": long,
+                 "name": f"ProfilerStep#{step}"},
+                {"id": 1_000 * rank + 500 + step, "rank": rank, "kind": "kernel", "name": "k", "at": at + idle,
+                 "for": 100},
+                reduced(at + idle + 100, 1_100 - idle - 100, rank, step + 1),
+            ]  # fmt: skip
+        at += long
+    said = check(connection({"spans": spans, "run": {"world_size": 4, "missing_ranks": []}}), ["late_rank"])
+    (finding,) = said.findings
+    assert finding.numbers["peer"] == 0 and finding.numbers["idle_ns"] == 600_000
+    assert finding.words["en"].title == (
+        "Ranks 1, 2 and 3 wait up to 900 µs of each step (34.0 %) for rank 0: its device idles 600 µs longer than the "
+        "median of theirs"
+    )
+    assert "它的设备比其他卡的中位数多空闲 600 µs" in finding.words["zh"].title
+
+
 @pytest.mark.shared
 def test_a_rank_that_sleeps_holds_the_others_up(shared_traces: Path, tmp_path: Path) -> None:
     """The job's own name says it: rank 2 sleeps 1.0 s in each step of 1.1 s."""

@@ -104,13 +104,36 @@ def test_task_time_alone_tells_kernels_from_other_tasks(tmp_path: Path) -> None:
         '0,MatMul1,AI_CORE,2,1,2.001,"1736408883000001.000\t","1736408883000003.001\t"\n'
         '0,N/A,EVENT_RECORD,2,2,0.02,"1736408883000004.000\t","1736408883000004.020\t"\n'
         '0,copy,MEMCPY_ASYNC,3,3,5,"1736408883000006.000\t","1736408883000011.000\t"\n'
+        '0,Fa,KERNEL_MIX_AIC,2,4,1,"1736408883000012.000\t","1736408883000013.000\t"\n'
     )
     got = load(tmp_path, tmp_path)
     assert got.all("SELECT kind, name, ts_ns, dur_ns FROM span ORDER BY ts_ns") == [
         ("kernel", "MatMul1", 0, 2001), ("device_other", "EVENT_RECORD", 3000, 20), ("memcpy", "copy", 5000, 5000),
+        ("kernel", "Fa", 11000, 1000),
     ]  # fmt: skip
+    assert got.all("SELECT core FROM kernel ORDER BY span_id") == [("AI_CORE",), ("MIX_AIC",)]
     assert got.cover("kernel")["dropped"] == 0
     assert got.part.facts["settings"] == '{"profiler": "msprof"}'
+
+
+def test_a_core_that_op_summary_does_not_say_is_that_of_the_task(tmp_path: Path) -> None:
+    """Task 1 has one core, task 2 its own, of task 3 two are said, and task 4 began at another time."""
+    head = "Device_id,Task ID,Stream ID,Op Name,OP Type,Task Type,Task Start Time(us),Task Duration(us)\n"
+    cores = ("N/A", "AI_VECTOR_CORE", "N/A", "N/A")
+    (tmp_path / f"op_summary_{STAMP}.csv").write_text(
+        head + "".join(f"0,{n},46,k{n},N/A,{core},{n}0.5\t,2\n" for n, core in enumerate(cores, 1))
+    )
+    tasks = ((1, "KERNEL_AICORE", "10.5"), (2, "KERNEL_AICORE", "20.5"), (3, "KERNEL_AICORE", "30.5"),
+             (3, "KERNEL_AICPU", "30.5"), (4, "KERNEL_AICORE", "41.5"))  # fmt: skip
+    (tmp_path / f"task_time_{STAMP}.csv").write_text(
+        "Device_id,kernel_name,kernel_type,stream_id,task_id,task_time(us),task_start(us),task_stop(us)\n"
+        + "".join(f"0,k{n},{kind},46,{n},2,{start}\t,99\t\n" for n, kind, start in tasks)
+    )
+    got = load(tmp_path, tmp_path)
+    assert got.all("SELECT name, core FROM kernel JOIN span USING (span_id) ORDER BY name") == [
+        ("k1", "AI_CORE"), ("k2", "AI_VECTOR_CORE"), ("k3", None), ("k4", None)]  # fmt: skip
+    assert got.cover("sample")["reason"] == "there is no msprof_*.json"
+    assert got.cover("host_op")["reason"] == "msprof records no operators of the framework"
 
 
 def test_iterations_of_step_trace_are_steps(outputs: list[Path], tmp_path: Path) -> None:

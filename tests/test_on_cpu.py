@@ -10,6 +10,7 @@ import pytest
 from npulens import ingest
 from npulens.analysis.engine import Check
 from npulens.analysis.finding import Change
+from npulens.analysis.idle.pieces import CODES, idle
 from npulens.analysis.replay.whatif import saved_ns
 from npulens.analysis.run import Run
 from npulens.app import run_check
@@ -61,7 +62,8 @@ LOSSES = {
     "compile": [
         x("cpu_op", "_compile.compile_inner (dynamo_timed)", 3_000, 3_980), x("cpu_op", "aten::add", 3_200, 30, SHAPES),
     ],
-    "host_late": [x("cpu_op", "aten::detach", 3_000, 3_980)],
+    "host_late": [x("user_annotation", "prepare", 3_000, 3_980)],
+    "launch_overhead": [x("cpu_op", "aten::detach", 3_000, 3_980)],
 }  # fmt: skip
 
 
@@ -74,6 +76,45 @@ def test_a_loss_of_four_milliseconds_a_step_is_told_as_such(cause: str, tmp_path
     assert 3_980_000 <= first.saving_ns <= 4_040_000  # with the Python around it
     others = {name: ns for name, ns in said(check).items() if name != cause}
     assert sum(others.values()) <= 60_000, others
+
+
+#: Views and calls of others for 0.7 + 0.6 + 0.1 ms, beside 0.3 + 0.4 ms of work; no operator for the rest of 4.02 ms.
+CALLS = (
+    x("cpu_op", "aten::reshape", 3_000, 1_000), x("cpu_op", "aten::clone", 3_200, 300, SHAPES),
+    x("cpu_op", "autograd::engine::evaluate_function: MmBackward0", 4_500, 1_000),
+    x("cpu_op", "aten::mm", 4_600, 400, SHAPES), x("cpu_op", "aten::item", 6_000, 100),
+    x("cpu_op", "aten::_local_scalar_dense", 6_010, 80),
+)  # fmt: skip
+
+
+def test_time_in_operators_is_not_idle(tmp_path: Path) -> None:
+    """Nor is it a wait for a device: an operator of a CPU that reads a value only reads it."""
+    events = [event for i in range(STEPS) for event in step(i, *BEFORE, *CALLS, *AFTER)]
+    check, run = checked(written(tmp_path / "a.pt.trace.json", events), tmp_path / "store")
+    parts = {cause: run.get(idle).total(cause) for cause in CODES}
+    late, calls = 4_020 - 1_400 - 700 + 20, 1_400  # us of a step; 20 at its end
+    assert {cause: ns for cause, ns in parts.items() if ns} == {
+        "host_late": STEPS * late * 1000, "calling": STEPS * calls * 1000,
+    }  # fmt: skip
+    ((empty,),) = run.con.execute("SELECT sum(idle_ns) FROM device_time WHERE step IS NOT NULL").fetchall()
+    assert empty == sum(parts.values())
+    assert check.host is not None and check.host.ran_ns + parts["host_late"] == check.host.whole_ns
+    assert said(check) == {"host_late": late * 1000, "launch_overhead": calls * 1000, "layout_conversion": 300_000}
+    title = {one.detector: one.words for one in check.findings}
+    assert title["host_late"]["en"].title.startswith("Rank 0: no operator runs for 1.94 ms of each step (19.4 %), ")
+    assert title["host_late"]["zh"].title.startswith("rank 0：每步有 1.94 ms 没有算子在运行（19.4 %）")
+    assert title["launch_overhead"]["en"].title == (
+        "Rank 0: operators that only make views or call others take 1.40 ms of each step (14.0 %), 50.0 % of that in "
+        "aten::reshape"
+    )
+
+
+def test_a_range_of_the_job_is_no_operator(tmp_path: Path) -> None:
+    """Old releases record both as one kind."""
+    inside = x("cpu_op", "Optimizer.step#SGD.step", 3_000, 3_980)
+    events = [event for i in range(STEPS) for event in step(i, *BEFORE, inside, *AFTER)]
+    check, _ = checked(written(tmp_path / "a.pt.trace.json", events), tmp_path / "store")
+    assert said(check) == {"host_late": 4_040_000}
 
 
 def test_nothing_is_lost_where_operators_follow_each_other(tmp_path: Path) -> None:
@@ -154,10 +195,10 @@ ROWS = tuple(x("cpu_op", "aten::add", 3_000 + 15 * i, 10) for i in range(100))
 REST = (x("cpu_op", "aten::mm", 4_495, 2_485, SHAPES), *AFTER)
 
 
-def small(path: Path, shapes: Event) -> tuple[Check, Run]:
+def small(path: Path, shapes: Event, extra: Event | None = None) -> tuple[Check, Run]:
     """Eight steps with those operators, called with those shapes."""
     events = [e for i in range(STEPS) for e in step(i, *BEFORE, *({**row, "args": shapes} for row in ROWS), *REST)]
-    return checked(written(path / "a.pt.trace.json", events), path / "store")
+    return checked(written(path / "a.pt.trace.json", events, extra=extra), path / "store")
 
 
 def test_operators_with_hardly_any_work_cost_what_calling_costs(tmp_path: Path) -> None:
@@ -177,7 +218,84 @@ def test_operators_as_short_with_work_are_none(tmp_path: Path) -> None:
     assert {one.detector: one.outcome for one in check.outcomes}["launch_overhead"] == "clean"
 
 
-def test_without_shapes_nobody_knows_how_small_they_are(tmp_path: Path) -> None:
-    check, _ = small(tmp_path, {})
+@pytest.mark.parametrize(("on", "asked"), [(0, "record_shapes=True"), (1, None)])
+def test_without_shapes_nobody_knows_how_small_they_are(tmp_path: Path, on: int, asked: str | None) -> None:
+    """What was on already is not asked for."""
+    check, _ = small(tmp_path, {}, {"record_shapes": on})
     (outcome,) = (one for one in check.outcomes if one.detector == "launch_overhead")
-    assert outcome.outcome == "not_measured" and outcome.collect_with == "record_shapes=True"
+    assert (outcome.outcome, outcome.collect_with) == ("not_measured", asked)
+
+
+def test_beside_communication_alone_nothing_is_called_exposed(tmp_path: Path) -> None:
+    """Operators compute on the CPU whether or not they were recorded."""
+    bare = [event for event in ranks(4_000)[0] if not str(event.get("name")).startswith("aten::")]
+    check, _ = checked(written(tmp_path / "a.pt.trace.json", bare, 0, 2), tmp_path / "store")
+    told = {one.detector: one.outcome for one in check.outcomes}
+    assert told["comm_exposed"] == told["idle_unexplained"] == told["host_late"] == "not_measured"
+
+
+#: A convolution of 2 x 100 x 100 x 100 x 100 operations, and a product of as many.
+CONV: Event = {"Input Dims": [[1, 100, 100, 100], [100, 100, 1, 1], [], [], [], [], []],
+               "Input type": ["float", "float", "", "ScalarList", "ScalarList", "ScalarList", "Scalar"],
+               "Concrete Inputs": ["", "", "", "[1, 1]", "[0, 0]", "[1, 1]", "1"]}  # fmt: skip
+PRODUCT: Event = {"Input Dims": [[1000, 1000], [1000, 100]], "Input type": ["float", "float"]}
+
+
+def slow(shapes: Event) -> tuple[Event, ...]:
+    """A convolution that spends 3.9 ms in the code that PyTorch falls back to."""
+    return (x("cpu_op", "aten::conv2d", 3_000, 3_980, shapes), x("cpu_op", "aten::thnn_conv2d", 3_010, 3_920),
+            x("cpu_op", "aten::_slow_conv2d_forward", 3_020, 3_900))  # fmt: skip
+
+
+@pytest.mark.parametrize(("product_us", "saving_ns", "says"), [
+    (1_000, 2_900_000, "At the rate of aten::mm, its work would take 1.00 ms. Called by aten::conv2d."),
+    (2_980, 2_900_000 - 1_980_000, "its work would take 2.98 ms."),  # of 3.9 ms: it is faster still
+    (None, 3_900_000, "How much of the 3.90 ms goes is not known: "),
+])  # fmt: skip
+def test_a_convolution_without_a_library_is_told(
+    product_us: int | None, saving_ns: int, says: str, tmp_path: Path
+) -> None:
+    after = AFTER if product_us is None else (
+        x("cpu_op", "aten::mm", 7_000, product_us, PRODUCT),
+        x("cpu_op", "aten::sort", 7_000 + product_us, 2_980 - product_us),
+    )
+    events = [event for i in range(STEPS) for event in step(i, *BEFORE, *slow(CONV), *after)]
+    check, _ = checked(written(tmp_path / "a.pt.trace.json", events), tmp_path / "store")
+    assert said(check) == {"low_efficiency": saving_ns}
+    words = check.findings[0].words
+    assert words["en"].title == (
+        "Rank 0: aten::_slow_conv2d_forward takes 3.90 ms of each step (39.0 %) in 1 call: PyTorch's own code for "
+        "convolutions that no library takes"
+    )
+    assert says in words["en"].advice
+
+
+def test_no_library_takes_a_convolution_in_float64(tmp_path: Path) -> None:
+    """There the type is what costs."""
+    double: Event = {**CONV, "Input type": ["double", "double", *CONV["Input type"][2:]]}
+    events = [event for i in range(STEPS) for event in step(i, *BEFORE, *slow(double), *AFTER)]
+    check, _ = checked(written(tmp_path / "a.pt.trace.json", events), tmp_path / "store")
+    assert "low_efficiency" not in said(check) and "full_precision" in said(check)
+
+
+def norm(training: str, statistics: list[int], *more: Event) -> list[Event]:
+    """A step whose only batch_norm lies in a range that says that it infers."""
+    shapes: Event = {"Input Dims": [[2, 8, 4, 4], [8], [8], statistics, statistics, [], [], [], []],
+                     "Input type": ["float"] * 5 + ["Scalar"] * 4,
+                     "Concrete Inputs": ["", "", "", "", "", training, "0.1", "1e-05", "True"]}  # fmt: skip
+    inside = (x("user_annotation", "model_inference", 2_990, 4_000),
+              x("cpu_op", "aten::batch_norm", 3_000, 3_980, shapes))  # fmt: skip
+    return [event for i in range(STEPS) for event in step(i, *BEFORE, *inside, *AFTER, *more)]
+
+
+@pytest.mark.parametrize(("events", "told"), [
+    (norm("True", [8]), True),
+    (norm("False", [8]), False),
+    (norm("True", []), False),  # a norm without running statistics
+    (norm("True", [8], x("cpu_op", "NativeBatchNormBackward0", 9_985, 5)), False),
+])  # fmt: skip
+def test_training_mode_in_inference_is_a_doubt(events: list[Event], told: bool, tmp_path: Path) -> None:
+    check, _ = checked(written(tmp_path / "a.pt.trace.json", events), tmp_path / "store")
+    said_ = [doubt.text[0] for doubt in check.quality.doubts if doubt.name == "training_mode"]
+    assert bool(said_) == told
+    assert not told or said_[0].startswith("rank 0: batch_norm runs in training mode within model_inference (8 calls, ")

@@ -17,7 +17,7 @@ from streamlit.testing.v1 import AppTest
 from npulens import ingest
 from npulens.analysis import views
 from npulens.analysis.look import efficiency as look
-from npulens.analysis.look.kernels import Filter, table
+from npulens.analysis.look.kernels import Filter, members, table
 from npulens.analysis.look.replay import replay
 from npulens.analysis.modules.measure import ZERO, Module
 from npulens.analysis.run import Run
@@ -50,7 +50,7 @@ def case(spans: list[dict[str, Any]], **more: Any) -> Any:
 
 
 def rated(con: Any, what: Filter) -> pd.DataFrame:
-    return look.of_kernels(look.rates(con), look.members(con, "name", what))
+    return look.of_kernels(look.rates(con), members(con, "name", what))
 
 
 def test_the_sums_of_a_run_worked_out_by_hand() -> None:

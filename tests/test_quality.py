@@ -149,7 +149,8 @@ def test_a_capture_of_torch_profiler_is_not_told_settings_of_torch_npu() -> None
     has = capabilities(run)
     told = [found.collect_with for found in has.values() if found.collect_with]
     assert told and not any("Level" in setting or "gc_detect" in setting or "NPU" in setting for setting in told)
-    assert has["kernel_counters"].collect_with is None and has["frequency"].why_zh == "torch.profiler 不采集此项"
+    assert has["kernel_counters"].collect_with is None  # and what the file says of them is said in both languages
+    assert (has["frequency"].why, has["frequency"].why_zh) == ("left out", "未采集（left out）")
     found = quality(run)
     assert "gc" not in shares(found) and "frequency" not in shares(found)  # nothing records them: no points lost
     assert found.collect.tool == "torch"
@@ -291,7 +292,7 @@ def test_a_capture_of_msprof_alone_is_told_its_own_options() -> None:
     found = alone(settings='{"profiler": "msprof"}')
     told = {entry.name: entry.collect_with for entry in found.missing}
     assert told["kernel_counters"] == "msprof --task-time=l1 --aic-metrics=PipeUtilization"
-    assert told["frequency"] == "msprof --task-time=l1"
+    assert told["frequency"] is None  # --task-time=l1 was on, as the type of the kernel shows
     assert told["copy_bytes"] == "msprof --ascendcl=on --runtime-api=on"
     assert told["python"] == "torch_npu.profiler: with_stack=True"  # msprof records nothing of Python
     assert found.collect.tool == "msprof"
@@ -324,7 +325,37 @@ def test_a_capture_of_a_framework_keeps_the_settings_of_its_profiler(rank: dict[
         ([("python", "main", 0, 1000), ("kernel", "k", 400, 100), ("cpu_op", "aten::sort", 500, 450)],
          "rank 0: 900 µs of 1.00 ms recorded lie before the first device task or after the last, and no figure here "
          "holds them. The longest call there is aten::sort (450 µs)"),
-        ([("runtime", "launch", 0, 10), ("kernel", "k", 20, 100)], None),  # 20 of 120 us: less than a quarter
+        # the library's call is most of the operator's 900 us; in the other it is a third of it
+        ([("cpu_op", "aten::to", 0, 900), ("runtime", "cudaFree", 10, 800), ("runtime", "launch", 980, 10),
+          ("kernel", "k", 990, 100)],
+         "rank 0: 990 µs of 1.09 ms recorded lie before the first device task, and no figure here holds them. "
+         "The longest call there is cudaFree in aten::to (800 µs)"),
+        ([("cpu_op", "aten::to", 0, 900), ("runtime", "cudaFree", 10, 300), ("runtime", "launch", 980, 10),
+          ("kernel", "k", 990, 100)],
+         "rank 0: 990 µs of 1.09 ms recorded lie before the first device task, and no figure here holds them. "
+         "The longest call there is aten::to (900 µs)"),
+        # 20 of 120 us: less than a quarter, and yet worth saying of what lies before the first task
+        ([("runtime", "launch", 0, 10), ("kernel", "k", 20, 100)],
+         "rank 0: 20.0 µs of 120 µs recorded lie before the first device task, and no figure here holds them. "
+         "The longest call there is launch (10.0 µs). For 10.0 µs of it no call was recorded at all"),
+        # 100 us before and 100 after of 1,000: of what lies after alone, a tenth is nothing to say
+        ([("runtime", "launch", 0, 90), ("kernel", "k", 100, 800), ("cpu_op", "aten::sort", 800, 200)],
+         "rank 0: 100 µs of 1.00 ms recorded lie before the first device task, and no figure here holds them. "
+         "The longest call there is launch (90.0 µs)"),
+        ([("runtime", "launch", 0, 10), ("kernel", "k", 40, 760), ("cpu_op", "aten::sort", 700, 300)], None),  # 4 %
+        # 30 us of calls before the first task at 500; a profiler's own span is no call
+        ([("runtime", "cudaMalloc", 0, 30), ("host_other", "PyTorch Profiler (0)", 0, 600), ("kernel", "k", 500, 100)],
+         "rank 0: 500 µs of 600 µs recorded lie before the first device task, and no figure here holds them. "
+         "The longest call there is cudaMalloc (30.0 µs). For 470 µs of it no call was recorded at all"),
+        # 300 us on the AI CPU before the first task; a mark of 5 us is not said
+        ([("runtime", "launch", 0, 400), ("device_other", "KERNEL_AICPU", 50, 300), ("device_other", "MARK", 360, 5),
+          ("kernel", "k", 400, 100)],
+         "rank 0: 400 µs of 500 µs recorded lie before the first device task, and no figure here holds them. "
+         "The longest call there is launch (400 µs). On the device KERNEL_AICPU ran there for 300 µs, which is not "
+         "counted as work"),
+        ([("runtime", "launch", 0, 400), ("device_other", "MARK", 360, 5), ("kernel", "k", 400, 100)],
+         "rank 0: 400 µs of 500 µs recorded lie before the first device task, and no figure here holds them. "
+         "The longest call there is launch (400 µs)"),
         ([("step_mark", "ProfilerStep#1", 900, 200), ("runtime", "cudaFree", 0, 890), ("kernel", "k", 990, 100)], None),
     ],
 )  # fmt: skip
@@ -335,6 +366,40 @@ def test_time_outside_of_all_device_work_is_told_where_no_steps_are(
             for number, (kind, name, at, length) in enumerate(lines, 1)]  # fmt: skip
     told = [one.text[0] for one in said({"spans": made}).doubts if one.name == "outside"]
     assert told == ([] if wanted is None else [wanted])
+
+
+def test_of_sums_alone_conversions_are_added_up() -> None:
+    """Each may be small: 3, 2 and 1 of 100 us are 6 %. Of the names, only AI_CPU tells where an operator ran."""
+    con = connection({"spans": []})
+    con.executemany(
+        "INSERT INTO summary (rank, source, name, count, total_ns, category) VALUES (0, 'op_statistic', ?, 2, ?, ?)",
+        [("MatMul", 90_000, "AI_CORE"), ("Unique", 4_000, "AI_CPU"), ("TransData", 3_000, "AI_VECTOR_CORE"),
+         ("Cast", 2_000, "AI_VECTOR_CORE"), ("Transpose", 1_000, "AI_VECTOR_CORE")],
+    )  # fmt: skip
+    con.executemany(
+        "INSERT INTO summary (rank, source, name, total_ns) VALUES (0, 'aicore_intermediate_detail', ?, ?)",
+        [("Default/net/MatMul-op1", 1_000_000), ("Default/net/Cast-op2", 9_000)],
+    )
+    detail, types = [one.text[0] for one in quality(Run(con)).doubts if one.name == "sums"]
+    assert types.endswith(
+        "Transpose 1.00 µs (1.0 %). 6.00 µs (6.0 %) only convert data: TransData, Cast, Transpose. "
+        "4.00 µs (4.0 %) ran on the AI CPU"
+    )
+    assert detail.endswith("Cast 9.00 µs (0.9 %)")  # too little to be said again
+
+
+def test_a_first_task_that_waited_long_was_behind_work_from_before() -> None:
+    """Launched at 10 to 15 us, it began at 35,000: 34,985 of the 35,000 before it are not the host's."""
+    made = [
+        {"id": 1, "kind": "runtime", "name": "cudaLaunchKernel", "at": 10, "for": 5},
+        {"id": 2, "kind": "kernel", "name": "gemm", "at": 35_000, "for": 20_000, "by": 1},
+        {"id": 3, "kind": "runtime", "name": "cudaDeviceSynchronize", "at": 0, "for": 1},
+    ]
+    (told,) = [one for one in said({"spans": made}).doubts if one.name == "outside"]
+    assert "The first task had been launched 35.0 ms before it ran: the device still worked off" in told.text[0]
+    assert "首个任务下发 35.0 ms 后才执行" in told.text[1]
+    made[0] |= {"at": 34_900}
+    assert all("had been launched" not in one.text[0] for one in said({"spans": made}).doubts)
 
 
 def test_of_sums_alone_the_largest_are_told() -> None:
@@ -354,5 +419,8 @@ def test_of_sums_alone_the_largest_are_told() -> None:
         # 24.5, 6 and 3 of 33.5 us
         "only the profiler's split was recorded, of rank 0-2: computing 73.1 %, communication that nothing hides "
         "17.9 %, free 9.0 %. Rank 2 computes longest: 9.50 µs a step, the median 9.00 µs",
+        "calls of the host were only added up, and they hold each other. The longest in api_statistic: "
+        "aclrtMalloc 9.00 µs (2x). Memory: aclrtMalloc 9.00 µs (2x)",
     ]
-    assert told({"spans": [*spans()]}) == []  # what was recorded is judged
+    call = {"id": 99, "kind": "runtime", "name": "AscendCL@aclrtMalloc", "at": 0, "for": 9}
+    assert told({"spans": [*spans(), call]}) == []  # what was recorded is judged

@@ -222,3 +222,17 @@ def test_no_reader_claims_a_directory_in_which_nothing_lies(name: str, tmp_path:
     """The walk over an upload asks none of them about it."""
     (tmp_path / name).mkdir()
     assert [reader for reader in readers().values() if reader.sniff(tmp_path / name) is not None] == []
+
+
+@pytest.mark.parametrize(
+    ("names", "msprof"),
+    [
+        (["api_statistic_20260605161737.csv"], True),  # msprof adds when it exported
+        (["op_statistic_20260605161737_slice_0.csv"], True),
+        (["api_statistic.csv"], False),  # as torch_npu's profiler calls it
+        (["api_statistic_20260605161737.csv", "trace_view.json"], False),
+        (["op_summary_20260605161737.csv", "api_statistic_20260605161737.csv"], True),
+    ],
+)
+def test_who_wrote_files_is_told_by_their_names(names: list[str], msprof: bool) -> None:
+    assert rankdir.by_msprof(names) is msprof

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import shutil
+import time
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -221,7 +222,8 @@ def test_kinds_by_lane_and_type(loaded: Loader, tmp_path: Path) -> None:
         "ReduceSum": "host_other", "allReduce-op8": "comm_op",
     }  # fmt: skip
     assert rows(con, "SELECT core FROM kernel JOIN span USING (span_id) WHERE name = 'X-op4'") == [("AI_CPU",)]
-    assert rows(con, "SELECT count(*) FROM comm") == [(2,)]
+    assert rows(con, "SELECT name, collective FROM comm JOIN span USING (span_id) ORDER BY name") == [
+        ("allReduce-op8", "allreduce"), ("stream_7_parallel_0", None)]  # fmt: skip
 
 
 def test_the_text_completes_a_capped_timeline(loaded: Loader, tmp_path: Path) -> None:
@@ -245,6 +247,46 @@ def test_framework_fills_what_the_timeline_lacks(loaded: Loader, tmp_path: Path)
     assert rows(con, query) == [("Add-op2", None, None), ("MatMul-op1", 24, 7)], "named twice is told by nobody"
 
 
+@pytest.mark.parametrize("file", ["aicore_intermediate_3_detail.csv", "renamed.csv"])
+def test_operators_of_old_versions_are_sums_by_their_type(file: str, loaded: Loader, tmp_path: Path) -> None:
+    """Two products of 0.25 and 0.5 ms and an addition of 0.25 ms, the mean of one execution each."""
+    from npulens.analysis.quality import quality
+    from npulens.analysis.run import Run
+
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / file).write_text(
+        "full_op_name,execution_time\nDefault/net/MatMul-op1,0.25\nDefault/MatMul-op12,0.5\nDefault/Add-op2,0.25\n"
+    )
+    _, con = loaded(tmp_path / "a")
+    assert rows(con, "SELECT name, count, total_ns FROM summary ORDER BY name") == [
+        ("Default/Add-op2", None, 250_000), ("Default/MatMul-op12", None, 500_000),
+        ("Default/net/MatMul-op1", None, 250_000)]  # fmt: skip
+    assert [one.text[0] for one in quality(Run(con)).doubts if one.name == "sums"] == [
+        "only the profiler's sums were recorded. Of 1.00 ms in aicore_intermediate_detail, one execution of each: "
+        "MatMul 750 µs (75.0 %), Add 250 µs (25.0 %)"
+    ]
+
+
+def test_the_mean_of_an_execution_counts_as_often_as_it_ran(loaded: Loader, tmp_path: Path) -> None:
+    """4 times 0.25 ms; the same by type is said once."""
+    from npulens.analysis.quality import quality
+    from npulens.analysis.run import Run
+
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "aicore_intermediate_3_detail.csv").write_text(
+        "full_kernel_name,execution_time,execution_frequency\nDefault/MatMul-op1,0.25,4\n"
+    )
+    (tmp_path / "a" / "aicore_intermediate_3_type.csv").write_text(
+        "kernel_type,total_time,execution_frequency,percent\nMatMul,1.0,4,100\n"
+    )
+    _, con = loaded(tmp_path / "a")
+    assert rows(con, "SELECT source, count, total_ns FROM summary ORDER BY source") == [
+        ("aicore_intermediate_detail", 4, 1_000_000), ("aicore_intermediate_type", 4, 1_000_000)]  # fmt: skip
+    assert [one.text[0] for one in quality(Run(con)).doubts if one.name == "sums"] == [
+        "only the profiler's sums were recorded. Of 1.00 ms in aicore_intermediate_type: MatMul 1.00 ms (100 %)"
+    ]
+
+
 def test_steps_alone_say_nothing_of_computing(loaded: Loader, tmp_path: Path) -> None:
     from npulens.analysis.split import breakdown
 
@@ -252,6 +294,80 @@ def test_steps_alone_say_nothing_of_computing(loaded: Loader, tmp_path: Path) ->
     assert [(row.step, row.dur_ns, row.computing_ns, row.idle_ns) for row in breakdown(con)] == [
         (None, 2500, None, None), (1, 1000, None, None), (2, 1500, None, None)]  # fmt: skip
     assert run.status == "partial"
+
+
+def step_trace(
+    directory: Path, rank: int, points: list[tuple[int, int]], said: dict[str, list[tuple[int, int]]]
+) -> Path:
+    """Steps by their ticks, and of each operator of communication its ticks in every step."""
+    directory.mkdir(exist_ok=True)
+    head = "step_num,start_point,end_point,total,fp_point,bp_point,iteration_interval,fp_and_bp,tail"
+    lines = [",".join([head, *(f"{name},{name}_start_point,{name}_end_point" for name in said)])]
+    for i, (a, b) in enumerate(points):
+        cells = (f"{end - begin},{begin},{end}" for begin, end in (ticks[i] for ticks in said.values()))
+        lines.append(",".join([f"{i + 1},{a},{b},{b - a},{a},{b},0,{b - a},0", *cells]))
+    (directory / f"step_trace_raw_{rank}_detail_time.csv").write_text("\n".join([*lines, ""]))
+    return directory
+
+
+def test_what_communication_does_is_in_its_name(loaded: Loader, tmp_path: Path) -> None:
+    """A tick is 10 ns; the step begins at tick 1000, which is the run's zero."""
+    said = {
+        "stream_11_0_Receive-op20": [(1010, 1040)], "stream_12_0_Send-op21": [(1050, 1055)],
+        "stream_36_1_AllReduce-op7": [(1060, 1070)], "stream_7_parallel_0": [(1080, 1090)],
+    }  # fmt: skip
+    _, con = loaded(step_trace(tmp_path / "a", 3, [(1000, 1100)], said))
+    query = "SELECT name, collective, s.stream, group_name, ts_ns, dur_ns FROM span JOIN comm s USING (span_id) " \
+            "ORDER BY ts_ns"  # fmt: skip
+    assert rows(con, query) == [
+        ("stream_11_0_Receive-op20", "receive", 11, None, 100, 300),
+        ("stream_12_0_Send-op21", "send", 12, None, 500, 50),
+        ("stream_36_1_AllReduce-op7", "allreduce", 36, None, 600, 100),
+        ("stream_7_parallel_0", None, 7, None, 800, 100),
+    ]
+
+
+def test_hundreds_of_collectives_are_read_at_once(tmp_path: Path) -> None:
+    """320 operators in 3 steps of 10,000 ticks, one every 30 ticks. As many SELECTs would take half a minute."""
+    steps_, every = [(i * 10_000, (i + 1) * 10_000) for i in range(3)], range(320)
+    said = {f"stream_{n % 40}_{n}_AllReduce-op{n}": [(a + 30 * n, a + 30 * n + 20) for a, _ in steps_] for n in every}
+    claim = read_mindspore.sniff(step_trace(tmp_path / "a", 3, steps_, said) / "step_trace_raw_3_detail_time.csv")
+    assert claim is not None
+    draft = Draft(tmp_path / "draft", 1)
+    began = time.process_time()
+    read_mindspore.read(claim, draft)
+    took = time.process_time() - began
+    found = draft.con.execute("SELECT row, name, stream, ts, dur FROM gathers ORDER BY row, ts").fetchall()
+    draft.close()
+    assert found == [
+        (i, f"stream_{n % 40}_{n}_AllReduce-op{n}", n % 40, (i * 10_000 + 30 * n) * 10, 200)
+        for i in range(3) for n in every
+    ]  # fmt: skip
+    assert took < 6, "s of CPU"
+
+
+def test_receives_of_two_stages_make_no_rank_late(loaded: Loader, tmp_path: Path) -> None:
+    """Rank 3 began its first receive 21,200,000 ticks (212 ms) before rank 2, and both end together in every step."""
+    from npulens.analysis.engine import check
+    from npulens.analysis.ranks.collectives import collectives
+    from npulens.analysis.run import Run
+
+    begin, length = 100_000_000, 18_000_000
+    for rank, early in ((2, 0), (3, 21_200_000)):
+        points = [(begin + i * length - (0 if i else early), begin + (i + 1) * length) for i in range(5)]
+        said = {
+            f"stream_11_{n}_Receive-op{20 + n}": [
+                (points[i][0] + n * 1_000_000, begin + i * length + n * 1_000_000 + 900_000) for i in range(5)
+            ]
+            for n in range(2)
+        }
+        step_trace(tmp_path / "a", rank, points, said)
+    _, con = loaded(tmp_path / "a")
+    assert set(Run(con).get(collectives).instance.tolist()) == {-1}
+    said_of = {one.detector: one.outcome for one in check(con).outcomes}
+    assert {name: said_of[name] for name in ("late_rank", "pipeline_bubble", "comm_exposed")} == dict.fromkeys(
+        ("late_rank", "pipeline_bubble", "comm_exposed"), "not_measured"
+    )
 
 
 def test_steps_are_not_laid_beside_a_timeline_whose_zero_is_unknown(loaded: Loader, tmp_path: Path) -> None:

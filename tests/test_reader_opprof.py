@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from npulens import ingest
+from npulens.analysis.engine import check
 from npulens.analysis.split import breakdown
 from npulens.ingest.loading import capture
 from npulens.ingest.store import runs as store
@@ -45,12 +46,39 @@ def test_the_operator_is_a_kernel_at_zero(tmp_path: Path) -> None:
     query = """SELECT name, ts_ns, dur_ns, kind, op_type, core, block_num, mix_block_num
         FROM span JOIN kernel USING (span_id)"""
     assert con.execute(query).fetchall() == [
-        ("add_custom_0", 0, 12_345, "kernel", "vector", "AI_VECTOR_CORE", 8, None)]  # fmt: skip
+        ("add_custom_0", 0, 12_345, "kernel", None, "AI_VECTOR_CORE", 8, None)]  # fmt: skip
     assert con.execute("SELECT device_id, pid, backend FROM rank").fetchall() == [(3, 4711, "npu")]
     assert con.execute("SELECT clock FROM run").fetchall() == [("monotonic",)]
     assert con.execute("SELECT counter, value FROM sample").fetchall() == [("AI Core Freq", 1650.0)]
     notes = {row["table"]: row["reason"] for row in run.coverage}
     assert "its time of day was not" in notes["span"] and "visualize_data.bin" in notes["summary"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "wanted"),
+    [("attention_mix_aic", "mix", (None, "MIX_AIC")), ("attention_mix_aiv", "mix", (None, "MIX_AIV")),
+     ("matmul", "cube", (None, "AI_CORE")), ("odd", "MatMulV2", ("MatMulV2", None))],
+)  # fmt: skip
+def test_what_basic_info_calls_a_type_is_a_core(name: str, kind: str, wanted: tuple[str, str], tmp_path: Path) -> None:
+    basic = BASIC.replace("add_custom_0,vector", f"{name},{kind}").replace("8,NA", "24,48")
+    con = store.open_run(
+        tmp_path / "store", str(load(write(tmp_path / "a", OpBasicInfo=basic), tmp_path / "store").run_id)
+    )
+    assert con.execute("SELECT op_type, core FROM kernel").fetchall() == [wanted]
+
+
+def test_a_stalled_operator_is_called_by_its_name_and_its_blocks_are_said(tmp_path: Path) -> None:
+    """Its scalar unit is busy for 0.7 of 12.3 ms, every other pipe for 0.3; no file names the device."""
+    basic = BASIC.replace("add_custom_0,vector", "attention_mix_aic,mix").replace("8,NA", "24,48")
+    pipes = "block_id,sub_block_id,aic_cube_ratio,aic_scalar_ratio\n0,cube0,0.3,0.7\n"
+    made = write(tmp_path / "a", OpBasicInfo=basic.replace("12.345", "12345"), PipeUtilization=pipes)
+    con = store.open_run(tmp_path / "store", str(load(made, tmp_path / "store").run_id))
+    found = check(con, only=["pipe_stall", "idle_cores", "frequency_drop"])
+    (stall,) = found.findings
+    assert "holds attention_mix_aic up" in stall.words["en"].title
+    (idle,) = [one for one in found.outcomes if one.detector == "idle_cores"]
+    said = "kernels have up to 24 blocks, but how many cores this device has is not known"
+    assert (idle.outcome, idle.reason) == ("not_measured", said)
 
 
 def test_the_binary_names_the_device_and_counts_lines(tmp_path: Path) -> None:

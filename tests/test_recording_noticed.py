@@ -90,7 +90,7 @@ def test_check_and_runs_say_what_was_noticed_in_both_languages(tmp_path: Path) -
     assert "/job/own_0.json" in part and "stood aside" in part and "slices of 200" in part
     assert "rank 3: the recorded steps (forwards) take" in part and "of_tomorrow" not in part
     assert "\x1b" not in part and "\u202e" not in part
-    assert "rank 0 is incomplete: the recording holds 1 of the 3 steps that were wanted" in said
+    assert "Rank 0 is incomplete: the recording holds 1 of the 3 steps that were wanted" in said
     chinese = npulens(store, "check", run.run_id, "--lang", "zh")
     assert "关于本次采集" in chinese and "已让位" in chinese and "要求采集 3 个 step，实际只采集到 1 个" in chinese
     told = json.loads(npulens(store, "check", run.run_id, "--json"))["recording"]
@@ -148,4 +148,4 @@ raise RuntimeError("amid the recording")
     (run,) = answer["runs"]
     assert run["status"] == "partial" and "of the 3 steps" in run["reason"]
     said = npulens(store, "check", run["run_id"])
-    assert "own.json" in said and "stood aside" in said and "rank 0 is incomplete" in said
+    assert "own.json" in said and "stood aside" in said and "Rank 0 is incomplete" in said

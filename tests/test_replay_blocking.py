@@ -7,6 +7,7 @@ import pytest
 
 from npulens.analysis.finding import Change
 from npulens.analysis.replay import whatif
+from npulens.analysis.replay.critical import critical_path
 from npulens.analysis.run import Run
 from tests.tablecase import connection
 from tests.test_idle import span
@@ -67,3 +68,95 @@ def test_a_long_copy_whose_call_goes_on_for_most_of_it_is_waited_for(returns: fl
     run = Run(connection({"spans": spans}))
     shorter = Change(tasks=np.array([2]), task_ns=np.array([4_000_000]), syncs=np.array([1]))
     assert whatif.saved_ns(run, shorter) == pytest.approx(saved * 1000, abs=250_000)
+
+
+def launched_into_a_queue(depth: int, long: int) -> Run:
+    """600 kernels of 40 us. Each launch takes 4 us, 2 us after the last, and waits while `depth` have not begun.
+
+    Every 10th takes `long` us more for a reason of the host's own.
+    """
+    spans, begun, free, now = list[dict[str, object]](), list[int](), 0, 0
+    for number in range(600):
+        began = now
+        now += 4 + (long if number % 10 == 9 else 0)
+        if number >= depth:
+            now = max(now, begun[number - depth] + 1)
+        begun.append(max(free, now + 6))
+        free = begun[-1] + 40
+        spans += [
+            span(1 + 2 * number, "runtime", "cudaLaunchKernel", began, now - began),
+            span(2 + 2 * number, "kernel", "k", begun[-1], 40, by=1 + 2 * number),
+        ]
+        now += 2
+    return Run(connection({"spans": spans}))
+
+
+@pytest.mark.parametrize(("depth", "long", "saved"), [(300, 0, 18_000), (1_000, 0, 18_000), (1_000, 380, 30)])
+def test_a_launch_that_waits_for_a_place_in_the_queue_returns_earlier(depth: int, long: int, saved: float) -> None:
+    """Three quarters of each kernel are three quarters of 24,000 us, if only the queue holds the host up.
+
+    Where the host takes 444 us for ten kernels of 400, the device waits for it: the last kernel alone gives something.
+    """
+    run = launched_into_a_queue(depth, long)
+    shorter = Change(tasks=np.arange(2, 1_202, 2), task_ns=np.full(600, 30_000))
+    assert whatif.saved_ns(run, shorter) == pytest.approx(1_000 * saved, rel=0.01)
+
+
+def asked(lengths: tuple[int, ...], early: tuple[int, ...], every: int = 0) -> Run:
+    """Rounds of so many us. Three launches, then silence until so long before the kernel "notify" of the round ends.
+
+    "work" runs from 10 us on; 1,000 us before the round ends "notify" follows it, and "rest" fills the device until
+    then. With `every` the host asks an event so often meanwhile.
+    """
+    spans, now, number = list[dict[str, object]](), 0, 100
+    for length, before in zip(lengths, early, strict=True):
+        worked = now + length - 1_000
+        kernels = (("work", "s0", now + 20, worked), ("rest", "s0", worked + 1, now + length),
+                   ("notify", "s1", worked + 3, now + length))  # fmt: skip
+        for place, (name, track, begin, end) in enumerate(kernels):
+            spans += [
+                span(number, "runtime", "cudaLaunchKernel", now + 5 * place, 4),
+                span(number + 1, "kernel", name, begin, end - begin, by=number, track=track),
+            ]
+            number += 2
+        asks = range(now + 500, now + length - 500, every) if every else ()
+        spans += [span(number + place, "runtime", "cudaEventQuery", at, 1) for place, at in enumerate(asks)]
+        number += len(asks)
+        now += length - before
+    spans += [
+        span(1, "runtime", "cudaLaunchKernel", now, 4), span(2, "kernel", "b", now + 1_000, 100, by=1),
+    ]  # fmt: skip
+    return Run(connection({"spans": spans}))
+
+
+UNEQUAL, SOON = (5_000, 9_000, 7_000, 12_000), (50, 60, 40, 50)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "early", "every", "saved"),
+    [
+        (UNEQUAL, SOON, 0, 4_000),
+        (UNEQUAL, (-50, -60, -40, -50), 0, 4_000),
+        (UNEQUAL, SOON, 1_000, 4_000),
+        (UNEQUAL, (50, -300, -400, -600), 0, 0),  # three of four end later
+        ((9_000, 9_000, 9_000, 9_000), SOON, 0, 0),  # any work of that length would end so
+        (UNEQUAL[:2], SOON[:2], 0, 0),  # two may be chance
+    ],
+)
+def test_a_host_that_asks_for_a_kernel_waits_for_it(
+    lengths: tuple[int, ...], early: tuple[int, ...], every: int, saved: float
+) -> None:
+    """Each "work" is 1,000 us shorter: so is the round, if the host only waits for "notify" behind it."""
+    run = asked(lengths, early, every)
+    work = np.array([row[0] for row in run.con.execute("SELECT span_id FROM span WHERE name = 'work'").fetchall()])
+    shorter = Change(tasks=work, task_ns=np.full(len(work), 1_000_000))
+    assert whatif.saved_ns(run, shorter) == pytest.approx(saved * 1000, abs=150_000)
+
+
+def test_a_kernel_whose_result_the_host_reads_before_it_ends_holds_the_host_up() -> None:
+    """Each "notify" is 500 us shorter: so is the round. Nothing else of the run is."""
+    run = asked(UNEQUAL, SOON)
+    spans = [row[0] for row in run.con.execute("SELECT span_id FROM span WHERE name IN ('notify', 'rest')").fetchall()]
+    shorter = Change(tasks=np.array(spans), task_ns=np.full(len(spans), 500_000))
+    assert whatif.saved_ns(run, shorter) == pytest.approx(2_000_000, abs=150_000)
+    assert max(critical_path(run), key=lambda one: one.dur_ns).what == "kernel"

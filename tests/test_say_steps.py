@@ -7,6 +7,7 @@ import re
 import pytest
 import tablecase
 
+from npulens.analysis import say
 from npulens.analysis.engine import check, detectors
 from npulens.analysis.finding import Words
 from npulens.analysis.say import ONLY_STEP, RECORDED, STEP, filled, per
@@ -76,10 +77,10 @@ def test_what_is_said_of_a_run_without_steps_is_of_the_recorded_time() -> None:
              "by": 3 * place + 2},
         ]  # fmt: skip
     found = check(tablecase.connection({"spans": spans}))
-    assert found.findings and not found.stepped
+    assert found.findings and not found.whole.stepped
     for lang, wrong in (("en", re.compile(r"\b(?:of|in) (?:the|each|every|a)(?: [\d.]+ \w+)? step\b")), ("zh", EACH)):
         said = [wording.answer(found, lang), *(wording.reason(one, lang) for one in found.outcomes),
-                *(wording.gives_back(one, lang, found.stepped) for one in found.findings)]  # fmt: skip
+                *(wording.gives_back(one, lang, found.whole) for one in found.findings)]  # fmt: skip
         assert [text for text in said if wrong.search(text) and "not recorded" not in text] == []
         assert len(said) > 10
 
@@ -95,3 +96,10 @@ def test_what_is_said_of_a_run_without_steps_is_of_the_recorded_time() -> None:
 def test_a_part_of_a_sentence_may_hold_another(code: str | None, device: str, said: str) -> None:
     text = "Idle. [[Move {code}[[npu: , or put it on the device]]. ]]Bind the process."
     assert filled(Words(text, ""), {"code": code, "device": device}).title == said
+
+
+@pytest.mark.parametrize(("value", "told"), [
+    (0.1234, "12.3 %"), (0.9958, "99.6 %"), (0.9994, "99.9 %"), (0.9996, "100 %"), (1.0, "100 %"), (2.151, "215 %"),
+])  # fmt: skip
+def test_less_than_all_is_not_said_to_be_all(value: float, told: str) -> None:
+    assert say.share(value) == told

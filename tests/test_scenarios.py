@@ -41,6 +41,7 @@ WITHOUT_SCENARIO = {
     "idle_unexplained", "full_precision", "device_copies", "shape_churn", "first_use",
     "slow_link", "retransmission", "small_packets", "contention", "stage_balance", "expert_imbalance",
     "memory_pressure", "environment", "rollout_tail", "weight_sync", "role_idle",
+    "random_numbers",
 }  # fmt: skip
 
 

@@ -307,6 +307,19 @@ def test_a_job_with_one_domain_waits_as_long_there_as_it_communicates_in_vain(tm
     assert abs(domain[2] - summary.only_waiting_ns) <= 1  # a mean is rounded once
 
 
+@pytest.mark.parametrize(
+    ("sizes", "ranks", "times"),
+    [((("dp", 4, 2), ("pp", 4, 2), ("tp", 4, 2)), 8, 1), ((("dp", 250, 4), ("tp", 500, 2)), 1000, 125),
+     ((("dp", 1, 4), ("tp", 1, 2)), 5, 1), ((("dp", 2, 8), ("ep", 4, 4)), 16, 2), ((("ep", 4, 4),), 16, 4)],
+    ids=["all", "blocks", "one rank's groups", "ep within dp", "ep"],
+)  # fmt: skip
+def test_sizes_are_repeated_only_where_groups_hold_all_ranks(
+    sizes: tuple[tuple[str, int, int], ...], ranks: int, times: int
+) -> None:  # fmt: skip
+    place = domains.Place(0, 0, 0, (), False, None, None, None, ())
+    assert domains.Strategy(sizes, (place,) * ranks, (), ()).repeated == times
+
+
 def test_groups_without_a_kind_make_no_grid() -> None:
     rows = [{"group_name": "g", "rank": 0, "kind": None, "ranks": [0, 1], "source": "s"}]
     found = domains.strategy(case([{"id": 1, "kind": "kernel", "name": "k", "at": 0, "for": 9}],

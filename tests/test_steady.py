@@ -10,7 +10,8 @@ import pytest
 from npulens import ingest
 from npulens.analysis.engine import Check, check
 from npulens.analysis.run import Run
-from npulens.analysis.steady import of_run, of_step, steady_ns
+from npulens.analysis.say import Whole
+from npulens.analysis.steady import of_run, of_step, shares_of, steady_ns
 from npulens.app.text.wording import answer
 from npulens.collectors.planting.plant import Options, plan, write
 from npulens.collectors.simulator.dialect import FIRST_USE_NS
@@ -80,3 +81,50 @@ def test_what_is_allocated_during_first_use_is_not_given_back_twice() -> None:
     ]}))  # fmt: skip
     saved = {finding.cause: finding.saving_ns for finding in said.findings}
     assert saved["first_use"] > 4_900_000 and saved["memory_alloc"] < 320_000
+
+
+def loaded_first(*more: dict[str, Any]) -> list[dict[str, Any]]:
+    """A kernel of 10 us; 5000 us in which its library is loaded; then 100 us of work, 40 of them a copy on its own."""
+    return [
+        {"id": 1, "kind": "cpu_op", "name": "aten::add", "at": 10, "for": 10},
+        {"id": 2, "kind": "runtime", "name": "cudaLaunchKernel", "at": 12, "for": 5},
+        {"id": 3, "kind": "kernel", "name": "add", "at": 37, "for": 10, "by": 2},
+        {"id": 4, "kind": "cpu_op", "name": "aten::conv2d", "at": 50, "for": 5000},
+        {"id": 5, "kind": "runtime", "name": "cudaLaunchKernel", "at": 60, "for": 4980},
+        {"id": 6, "kind": "kernel", "name": "conv", "at": 5045, "for": 60, "by": 5},
+        {"id": 7, "kind": "runtime", "name": "cudaMemcpyAsync", "at": 5052, "for": 5},
+        {"id": 8, "kind": "memcpy", "name": "Memcpy HtoD (Pageable -> Device)", "at": 5105, "for": 40, "by": 7},
+        *({"id": 10 + 2 * n, "kind": "runtime", "name": "cudaLaunchKernel", "at": 5060 + 4 * n, "for": 3}
+          for n in range(6)),
+        *({"id": 11 + 2 * n, "kind": "kernel", "name": "add", "at": 5145 + 5 * n, "for": 5, "by": 10 + 2 * n}
+          for n in range(6)),
+        *more,
+    ]  # fmt: skip
+
+
+def test_without_steps_what_recurs_is_a_share_of_the_time_without_first_use() -> None:
+    """Of 5138 us on the device 140 are work, 40 of them the copy. The load left out, the launch comes 13 us after the
+    first kernel ends, and takes the usual 20."""
+    run = Run(connection({"spans": loaded_first(), "rank": {0: {"backend": "cuda", "formats": ["kineto"]}}}))
+    assert run.wall_ns == 5_138_000
+    assert run.get(steady_ns) == 173_000
+    assert run.get(shares_of) == Whole(stepped=False, outside=False, steady=True)
+    said = check(run.con)
+    copies = next(one for one in said.findings if one.cause == "copy_exposed")
+    assert copies.saving_share == pytest.approx(40_000 / run.get(steady_ns), rel=0.01)
+    assert "of the recorded time without start-up" in copies.words["en"].title
+    assert "采集时段内（不含启动阶段）" in copies.words["zh"].title
+    clean = [one.reason for one in said.outcomes if one.outcome == "clean" and one.reason.startswith("at most")]
+    assert all("of the recorded time without start-up" in reason or ", once (" in reason for reason in clean)
+
+
+def test_time_before_all_work_of_the_device_is_not_called_recorded() -> None:
+    """The host was recorded 3000 us before; 3000 of 8175 is more than a twentieth."""
+    spans = loaded_first()
+    for span in spans:
+        span["at"] += 3000
+    spans.append({"id": 90, "kind": "cpu_op", "name": "aten::to", "at": 0, "for": 2900})
+    said = check(connection({"spans": spans, "rank": {0: {"backend": "cuda", "formats": ["kineto"]}}}))
+    first = said.findings[0]
+    assert first.cause == "first_use" and " of the time with device work is first use" in first.words["en"].title
+    assert "recorded time" not in answer(said, "en") and "采集时" not in answer(said, "zh")

@@ -32,3 +32,13 @@ def test_a_short_rest_without_work_is_no_step(last_us: int, worked_us: int | Non
     )
     assert [ns // 1000 for ns in table["dur_ns"].to_pylist()] == lengths
     assert len(steps.number) == len(lengths)
+
+
+def test_the_last_step_lasts_as_long_as_its_device_says() -> None:
+    """A list of iterations with their ends alone: nothing of the host, and no task of the device."""
+    begins = pa.array([0, 3_448_160, 6_561_060])
+    table, _ = tile(marks_of([pa.table({
+        "step": pa.array([1, 2, 3]), "ts_ns": begins, "device_ts_ns": begins,
+        "device_dur_ns": pa.array([1_981_080, 1_917_780, 1_973_900]), "source": ["step_trace"] * 3,
+    })]), 0, 0, lambda since: None)  # fmt: skip
+    assert table["dur_ns"].to_pylist() == [3_448_160, 3_112_900, 1_973_900]

@@ -157,6 +157,6 @@ def test_mutated_traces(tmp_path: Path) -> None:
     draw = random.Random(11)
     for target in (kineto, trace_view):
         for number, seed in enumerate(seeds := target.seeds()):
-            for data in (seed, target.mutate(draw.choice(seeds), draw)):
+            for data in (seed,) if number % 2 else (target.mutate(draw.choice(seeds), draw),):
                 path = twin.planted(data, target, tmp_path / f"{target.__name__}{number}")
                 assert twin.differences(path, tmp_path / "scratch", tiny=True) == []

@@ -102,6 +102,19 @@ def test_an_early_schema(maker: Maker, tmp_path: Path) -> None:
     assert run.one("SELECT count(*) FROM link") == 1
 
 
+@pytest.mark.parametrize(
+    ("task_type", "core"),
+    [
+        ("KERNEL_AICORE", "AI_CORE"), ("KERNEL_AIVEC", "AI_VECTOR_CORE"), ("KERNEL_AICPU", "AI_CPU"),
+        ("KERNEL_MIX_AIC", "MIX_AIC"), ("KERNEL_MIX_AIV", "MIX_AIV"),
+    ],
+)  # fmt: skip
+def test_the_type_of_a_task_tells_its_core(maker: Maker, tmp_path: Path, task_type: str, core: str) -> None:
+    """No COMPUTE_TASK_INFO says it."""
+    maker.task(1, task_type, 10, 20)
+    assert load(maker.path, tmp_path / "out").all("SELECT core, task_type FROM kernel") == [(core, task_type)]
+
+
 def test_communication_tasks_without_their_table(maker: Maker, tmp_path: Path) -> None:
     """Below level 1 copies and waits of an operator are told by its connection; its container is not a kernel."""
     maker.task(1, "AI_CORE", 0, 100, connection=7)

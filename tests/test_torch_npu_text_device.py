@@ -57,6 +57,19 @@ def test_kinds_of_tasks(tmp_path: Path, name: str, kind: str, expected: str) -> 
         assert json.loads(got.one("SELECT args FROM arg"))["Task Type"] == kind
 
 
+@pytest.mark.parametrize(
+    ("task_type", "core"),
+    [
+        ("KERNEL_AICORE", "AI_CORE"), ("KERNEL_AIVEC", "AI_VECTOR_CORE"), ("KERNEL_AICPU", "AI_CPU"),
+        ("KERNEL_MIX_AIC", "MIX_AIC"), ("KERNEL_MIX_AIV", "MIX_AIV"), ("DSA_SQE", "DSA_SQE"),
+    ],
+)  # fmt: skip
+def test_the_type_of_a_task_tells_its_core(tmp_path: Path, task_type: str, core: str) -> None:
+    """Where no kernel_details says it: msprof's json alone."""
+    got = load(write(tmp_path / ROOT, [*processes(), task("k", 0, 10, task_type)]), tmp_path)
+    assert got.all("SELECT core, task_type FROM kernel") == [(core, task_type)]
+
+
 def test_durations_end_where_the_profilers_split_ends(tmp_path: Path) -> None:
     """Start and duration are rounded each on its own; the lanes of the split hold whole ns."""
     events = [
@@ -218,8 +231,6 @@ def test_the_way_of_a_copy(tmp_path: Path, where: str) -> None:
     assert got.all("SELECT direction, bytes, bandwidth_bytes_per_s, blocking FROM transfer") == [
         ("d2h", size, rate, where == "call")
     ]
-
-
 
 
 def test_kernels_of_mc2_communicate(tmp_path: Path) -> None:

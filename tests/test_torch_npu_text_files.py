@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from npulens.ingest.readers.ascend import read_torch_npu_text
+from npulens.ingest.readers.ascend.cells import read_csv
+from npulens.ingest.tables.draft import Draft
 from tests.text_export import (
     HCCL,
     HOST,
@@ -38,7 +40,7 @@ FULL = {
     "input_shapes": "32,3;4", "input_dtypes": "FLOAT;INT32", "output_shapes": "32", "wait_ns": 500, "stream": 2,
     "task_id": 1, "model_id": None, "context_id": None,
 }  # fmt: skip
-BARE = dict.fromkeys(FULL) | {"core": "KERNEL_AICORE", "wait_ns": 500, "stream": 2, "task_id": 1}
+BARE = dict.fromkeys(FULL) | {"core": "AI_CORE", "wait_ns": 500, "stream": 2, "task_id": 1}
 HEADERS: dict[str, tuple[str, str, dict[str, Any], dict[str, float]]] = {
     "8 columns of Level0": (
         "Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block Dim",
@@ -122,6 +124,19 @@ def test_a_stamp_that_one_file_rounds_still_meets_its_task(tmp_path: Path) -> No
     events = [*processes(), task("MatMul1", 1040, 2001, "KERNEL_AICORE")]
     got = load(write(tmp_path / ROOT, events, kernel_details_csv=f"{L1}\n{row}\n"), tmp_path)
     assert got.all("SELECT op_type FROM kernel JOIN span USING (span_id)") == [("MatMulV2",)]
+
+
+@pytest.mark.parametrize("start", ["1.73641E+15", "1.73640888300000E+15"])
+def test_stamps_that_a_spreadsheet_rounded_are_refused_and_sums_kept(tmp_path: Path, start: str) -> None:
+    """Two kernels of 2001 ns: nobody knows when, so they are a sum and no spans."""
+    row = KERNEL.replace(at(1000), start)
+    got = load(write(tmp_path / ROOT, kernel_details_csv=f"{L1}\n{row}\n{row}\n"), tmp_path)
+    assert got.one("SELECT count(*) FROM span") == 0
+    assert got.all("SELECT source, name, category, count, total_ns, min_ns FROM summary") == [
+        ("kernel_details", "MatMulV2", "AI_CORE", 2, 4002, 2001)
+    ]
+    assert got.cover("kernel")["dropped"] == 2
+    assert any("rounded, probably by a spreadsheet" in str(reason) for reason in got.part.reasons)
 
 
 def test_kernels_of_one_file_only_are_kept(tmp_path: Path) -> None:
@@ -229,3 +244,16 @@ def test_any_analysis_is_survived(tmp_path: Path, name: str, content: bytes) -> 
     assert cover["status"] == "partial" or cover["dropped"] or cover["reason"] or cover["rows"] or content == b"[]"
 
 
+
+
+def test_a_wide_table_is_read_to_its_last_column(tmp_path: Path) -> None:
+    """A step of MindSpore has three columns for each of its collectives, over a thousand in all."""
+    (tmp_path / "wide.csv").write_text(",".join(f"c{n}" for n in range(1_200)) + "\n" + ",".join(["7"] * 1_200) + "\n")
+    draft = Draft(tmp_path / "draft", 0)
+    found = read_csv(tmp_path / "wide.csv", draft, "wide")
+    assert found is not None and len(found.columns) == 1_200
+    assert draft.con.execute("SELECT c1199 FROM wide").fetchall() == [("7",)]
+    (tmp_path / "wider.csv").write_text(",".join(f"c{n}" for n in range(8_003)) + "\n" + ",".join(["7"] * 8_003) + "\n")
+    more = read_csv(tmp_path / "wider.csv", draft, "wider")
+    assert more is not None and len(more.columns) == 8_000
+    assert "3 columns of wider.csv are not read" in [str(note) for note in draft.covers["span"].notes]

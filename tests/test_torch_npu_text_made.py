@@ -56,7 +56,7 @@ def test_forms_of_a_trace(tmp_path: Path, form: str) -> None:
     assert got.all("SELECT kind, name, ts_ns, dur_ns FROM span") == [("kernel", "MatMul1", 0, 2001)]
     assert got.origin == BASE_NS + 1000
     assert got.all("SELECT core, task_type, stream, task_id, model_id, context_id FROM kernel") == [
-        ("KERNEL_AICORE", "KERNEL_AICORE", 2, 1, None, None)
+        ("AI_CORE", "KERNEL_AICORE", 2, 1, None, None)
     ]
     assert got.part.facts["clock"] == "unix" and got.part.reasons == []
 

@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from npulens import ingest
+from npulens.analysis.quality import quality
+from npulens.analysis.run import Run
+from npulens.ingest.store import runs as store
 from tests.text_export import (
     BASE_US,
     HARDWARE,
@@ -91,6 +95,23 @@ def test_the_profilers_split(tmp_path: Path, header: str, row: str, expected: tu
                "stage_ns, bubble_ns, preparing_ns")  # fmt: skip
     got = load(write(tmp_path / ROOT, step_trace_time_csv=f"{header}\n{row}\n"), tmp_path)
     assert got.all(f"SELECT {columns} FROM profiler_step") == [expected]
+
+
+@pytest.mark.parametrize(("step", "why"), [
+    ("5", "step_trace_time.csv lists the steps, but not when each began"), ("", "nothing marks steps"),
+])  # fmt: skip
+def test_steps_that_are_only_summed_were_marked(tmp_path: Path, step: str, why: str) -> None:
+    place = tmp_path / "only sums"
+    place.mkdir()
+    (place / "step_trace_time.csv").write_text(f"Device_id,{STEP}\n0,{step},1,0,0,1,5,6,0\n")
+    (run,) = ingest.load(place, tmp_path / "store").runs
+    with store.open_run(tmp_path / "store", str(run.run_id)) as con:
+        assert con.execute("SELECT reason FROM coverage WHERE table_name = 'step'").fetchall() == [(why,)]
+        doubts = [doubt.text[0] for doubt in quality(Run.of(con)).doubts if doubt.name == "no_steps"]
+    assert doubts == [
+        f"{'when each step began was not recorded' if step else 'no steps were marked'}: "
+        "the whole capture counts as one step"
+    ]
 
 
 def test_sums_keep_the_columns_that_have_no_place(tmp_path: Path) -> None:

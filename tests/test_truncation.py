@@ -1,18 +1,21 @@
 """A trace cut anywhere keeps exactly its complete events and says that it was cut.
 
-30 of 2,000 seeded offsets in `make test`, all in `make torture`.
+12 of 2,000 seeded offsets in `make test`, all in `make torture`.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 from pathlib import Path
 
 import pytest
 
+from npulens import ingest
 from npulens.ingest.errors import IngestError
 from npulens.ingest.readers import readers
+from npulens.ingest.store import runs as stores
 from npulens.ingest.tables.draft import Draft
 from npulens.ingest.tables.finish import finish
 
@@ -82,11 +85,39 @@ def offsets(count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", ["torch_npu_text", "kineto"])
-def test_cut_at_30_offsets(kind: str, tmp_path: Path) -> None:
-    check(kind, offsets(30), tmp_path)
+def test_cut_at_12_offsets(kind: str, tmp_path: Path) -> None:
+    check(kind, offsets(12), tmp_path)
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("kind", ["torch_npu_text", "kineto"])
 def test_cut_at_every_offset(kind: str, tmp_path: Path) -> None:
     check(kind, offsets(OFFSETS), tmp_path)
+
+
+SAMPLE = Path(__file__).resolve().parents[1] / "sample_traces" / "kineto"
+WORK = """SELECT step.step, step.dur_ns, count(*), sum(span.dur_ns) FROM step JOIN span
+    ON span.rank = step.rank AND span.kind IN ('kernel', 'memset', 'memcpy') AND span.ts_ns >= step.ts_ns
+    AND span.ts_ns < step.ts_ns + step.dur_ns GROUP BY ALL ORDER BY 1"""
+
+
+def steps_of(capture: Path, store: Path) -> tuple[list[tuple[int, ...]], set[str]]:
+    """Each stored step with its length and the device's work in it, and what is said of steps."""
+    (run,) = ingest.load(capture, store).runs
+    assert run.run_id, run.reason
+    with stores.open_run(store, run.run_id) as con:
+        told = con.execute("SELECT reason FROM coverage WHERE table_name = 'step'").fetchall()
+        return con.execute(WORK).fetchall(), {str(reason) for (reason,) in told}
+
+
+@pytest.mark.parametrize("share", [0.25, 0.35, 0.5, 0.65, 0.8, 0.9, 0.99])
+def test_a_step_whose_work_lies_behind_the_cut_is_none(share: float, tmp_path: Path) -> None:
+    """A profiler writes marks and frames of Python of a step before its kernels: the rest of it would look idle."""
+    (packed,) = SAMPLE.glob("*.json.gz")
+    data = gzip.decompress(packed.read_bytes())
+    for name, length in (("whole", len(data)), ("cut", int(share * len(data)))):
+        (tmp_path / f"{name}.pt.trace.json").write_bytes(data[:length])
+    true, _ = steps_of(tmp_path / "whole.pt.trace.json", tmp_path / "store")
+    left, told = steps_of(tmp_path / "cut.pt.trace.json", tmp_path / "store")
+    assert len(true) == 3 and left == true[: len(left)]
+    assert any("behind the cut" in one for one in told) == (len(left) < 3)

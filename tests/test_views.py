@@ -151,7 +151,7 @@ def made(seed: int) -> dict[str, Any]:
     return {"spans": spans, "absent": absent, "rank": {0: {}, 1: {}, 2: {}}}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_the_views_say_of_made_runs_what_the_slow_way_says(seed: int) -> None:
     con = connection(made(seed))

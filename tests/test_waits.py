@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npulens import ingest
+from npulens.analysis.engine import check
 from npulens.analysis.ranks.collectives import collectives
 from npulens.analysis.ranks.exposure import between_stages, exposed
 from npulens.analysis.ranks.lateness import late_peers, told
@@ -252,6 +253,31 @@ def test_sends_are_a_pipeline_and_no_lateness() -> None:
     found, (transferred,) = run.get(between_stages), run.get(exposed)
     assert run.get(late_peers) == () and transferred.longest_ns == 60_000
     assert found is not None and (found.longest_ns, found.worst) == (40_000, 0)
+
+
+def test_a_barrier_counts_with_what_it_prepares() -> None:
+    """Three barriers on one stream; two are 5 us before an all-to-all, the last is 3 ms before the next one's start.
+
+    Alone: of the first barrier (0 to 100) all but the kernel from 10 to 60, and of its all-to-all (105 to 205) all but
+    105 to 150. The second pair (300 to 320, 325 to 345) and the last barrier (400 to 430) have nothing beside them.
+    """
+    spans: list[dict[str, Any]] = [{"id": 1, "kind": "step_mark", "name": "ProfilerStep#1", "at": 0, "for": 4000}]
+    for kind, at, long in (("barrier", 0, 100), ("alltoall", 105, 100), ("barrier", 300, 20), ("alltoall", 325, 20),
+                           ("barrier", 400, 30), ("alltoall", 3430, 20)):  # fmt: skip
+        number = len(spans) + 1
+        spans.append({"id": number, "kind": "comm_op", "name": f"ep::{kind}", "track": "s7", "at": at, "for": long,
+                      "comm": {"op_span_id": number, "collective": kind, "stream": 7}})  # fmt: skip
+    for number, at, long in ((21, 10, 50), (22, 105, 45), (23, 1000, 2000)):
+        spans.append({"id": number, "kind": "kernel", "name": "k", "at": at, "for": long})
+    con = connection({"spans": spans})
+    exchange, alone = Run(con).get(exposed)
+    assert (exchange.collective, exchange.longest_ns, exchange.count) == ("alltoall", 165_000, 3)
+    assert (exchange.barrier_ns, exchange.barriers_ns) == (70_000, 120_000)
+    assert (alone.collective, alone.longest_ns, alone.count, alone.barrier_ns) == ("barrier", 30_000, 1, 30_000)
+    (found,) = check(con, only=["comm_exposed"]).findings
+    said = found.words["en"]
+    assert "for 165 µs" in said.title and "except for 70.0 µs in kernels that only wait" in said.title, said.title
+    assert "Kernels that only wait for other ranks take 120 µs of the step" in said.advice, said.advice
 
 
 @pytest.mark.parametrize("marked", [True, False])

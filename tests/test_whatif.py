@@ -220,7 +220,7 @@ def test_where_no_launch_is_known_gaps_close() -> None:
 
 def test_more_never_saves_less_and_never_more_than_there_is() -> None:
     con = empty_connection()
-    for seed in range(40):
+    for seed in range(16):
         fill(con, seed)
         run, draw = Run(con), random.Random(seed)
         spans = [number for (number,) in con.execute("SELECT span_id FROM span ORDER BY 1").fetchall()]

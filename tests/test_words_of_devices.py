@@ -30,15 +30,15 @@ OWN = {
         r"_NPU_|MindSpeed|DVPP|profiler_level|HF32|gc_detect|npu-smi|allow_internal"
     ),
     "cuda": re.compile(r"CUDA|PYTORCH_CUDA|cudnn|NCCL|DALI|TF32|tensor cores?|numactl"),
-    "rocm": re.compile(r"HIP|ROCm|RCCL|PYTORCH_HIP"),
+    "rocm": re.compile(r"HIP|ROCm|RCCL|PYTORCH_HIP|rocAL"),
     "cpu": re.compile(r"OMP_NUM_THREADS"),
 }
 #: What a job on a CPU has none of: another device to give work to, memory that repairs itself, torch_npu's sampling.
 NOT_ON_A_CPU = re.compile(r"\bECC\b|often, on the device|decode on the device|host_sys|放到设备上|在设备上解码")
 #: What CUDA's own words are allowed on ROCm: PyTorch calls ROCm CUDA.
-SHARED = {("cuda", "rocm"): re.compile(r"DALI|numactl|tensor cores?")}
-#: PyTorch reads it on ROCm as well.
-ALSO_ROCM = "PYTORCH_NO_CUDA_MEMORY_CACHING"
+SHARED = {("cuda", "rocm"): re.compile(r"numactl|tensor cores?")}
+#: PyTorch reads it on ROCm as well, and calls the activity of a ROCm device so.
+ALSO_ROCM = re.compile(r"PYTORCH_NO_CUDA_MEMORY_CACHING|activities=\[CPU, CUDA\]")
 #: Only judged where AI cores are: their sentences are never said elsewhere.
 ASCEND_ONLY = {"aicpu", "frequency_drop", "pipe_stall"}
 #: Said of HCCL's tasks or of a variable of CANN that an Ascend capture holds, and of nothing else.
@@ -51,7 +51,7 @@ ASCEND_SENTENCES = {
 def foreign(text: str, device: str) -> list[str]:
     found = []
     if device == "rocm":
-        text = text.replace(ALSO_ROCM, "")
+        text = ALSO_ROCM.sub("", text)
     for of, pattern in OWN.items():
         if of != device:
             allowed = SHARED.get((of, device))

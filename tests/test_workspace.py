@@ -412,3 +412,28 @@ def test_sums_alone_are_no_clean_run(
     page = opened(lang, verdict)
     assert lists(page)[0]["none"] == nothing
     assert sums in texts(page)
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_list_of_iterations_alone_is_neither_saved_nor_of_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lang: str
+) -> None:
+    """Three iterations of a graph and nothing else: their mean is known, and no figure that nobody measured is 0."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "store"))
+    folder = tmp_path / "PROF_000001_20260723130703643_00143733ABCDEFGH" / "mindstudio_profiler_output"
+    folder.mkdir(parents=True)
+    (folder / "step_trace_20260723130705.csv").write_text(
+        "Device_id,Iteration ID,FP Start(us),BP End(us),Iteration End(us),Iteration Time(us),FP to BP Time(us),"
+        "Iteration Refresh(us),Data Aug Bound(us),Model ID\n"
+        "0,1,0.000,0.000,1784812023719000.000,2000.000,0.000,0.000,0.000,2\n"
+        "0,2,0.000,0.000,1784812023722000.000,1500.000,0.000,0.000,0.000,2\n"
+        "0,3,0.000,0.000,1784812023725000.000,2500.000,0.000,0.000,0.000,2\n"
+    )
+    ingest.load(folder.parent, tmp_path / "store", label="iterations")
+    verdict = {"en": "This capture cannot tell: what the checks need is missing.",
+               "zh": "无法判断：采集数据缺少检查所需的内容。"}  # fmt: skip
+    page = opened(lang, verdict[lang])
+    (tiles,) = [one.proto.body for one in page.get("html") if 'class="tiles"' in one.proto.body]
+    # begin at ...717,000, 720,500 and 722,500 us, the last one lasts 2,500: a mean of 8,000 / 3
+    assert re.findall(r"<b>(.*?)</b>", tiles)[:5] == ["2.67 ms", "–", "–", "–", "–"]

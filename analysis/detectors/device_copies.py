@@ -45,7 +45,9 @@ from npulens.analysis.device.conversion import conversion
 from npulens.analysis.device.kernels import kernels
 from npulens.analysis.device.kinds import TYPED, Kind
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
+from npulens.analysis.idle.behind import counted
 from npulens.analysis.idle.blame import said
+from npulens.analysis.idle.host_names import NAMES, names
 from npulens.analysis.idle.origin import origins
 from npulens.analysis.intervals import EMPTY, Intervals, Ints
 from npulens.analysis.run import Run
@@ -59,8 +61,8 @@ TEXT = {
             "Rank {ranks}: {count} copies within the device take {copied_ns} of each step, {exposed_ns} "
             "({exposed_share}) with nothing beside them. {origin_share} of that from {origin}",
             "Write results where they are needed (out=, slices of one buffer), use views, leave out .clone() and "
-            ".contiguous() that nothing needs. One torch.cat or torch._foreach_copy_ instead of many copies. "
-            "With DistributedDataParallel: gradient_as_bucket_view=True.",
+            ".contiguous() that nothing needs. One torch.cat or torch._foreach_copy_ instead of many copies."
+            "[[ With DistributedDataParallel: {switch}.]]",
         )
     },
     "zh": {
@@ -70,7 +72,7 @@ TEXT = {
             "有 {origin_share} 来自 {origin_zh}",
             "请把结果直接写到需要的位置（out=、同一缓冲区的切片），多用视图，去掉不必要的 .clone() 与 .contiguous()；"
             "用一次 torch.cat 或 torch._foreach_copy_ 代替多次拷贝。"
-            "使用 DistributedDataParallel 时设置 gradient_as_bucket_view=True。",
+            "[[使用 DistributedDataParallel 时设置 {switch}。]]",
         )
     },
 }
@@ -79,6 +81,12 @@ TEXT = {
 _MOVES = re.compile(r"(?:^|_)(?:TensorMove|ViewCopy|(?:aclnn)?InplaceCopy)(?:AiCore)?(?:_|$)", re.I)
 #: Operators of the framework that only move data, where their kernel copies and both types are one.
 _COPIES = re.compile(r"^aten::(?:copy_|clone|contiguous|_foreach_copy_)$")
+#: Whether the job has several ranks, whether any operator was recorded, and one of a backward pass.
+_TRAINS = f"""
+    SELECT (SELECT count(*) FROM comm) > 0 OR (SELECT count(*) FROM rank) > 1 OR (SELECT max(world_size) > 1 FROM run),
+        count(*) > 0, coalesce(bool_or(regexp_matches(name, '(?i)backward|^autograd::engine')), false)
+    FROM {NAMES} WHERE kind = 'cpu_op'
+"""
 #: Launching operator by copy: names for grouping, one row a copy.
 _BY = """
     SELECT c.span_id, coalesce(any_value(h.name ORDER BY h.ts_ns DESC), '?') AS name
@@ -128,6 +136,8 @@ def _found(run: Run) -> dict[str, Any]:
         "SELECT s.span_id, s.rank, s.ts_ns, s.dur_ns FROM span s LEFT JOIN transfer t ON t.span_id = s.span_id "
         "WHERE s.kind = 'memcpy' AND (t.direction = 'd2d' OR (t.direction IS NULL AND s.name ILIKE '%DtoD%'))"
     )
+    stays = counted(run, moved["rank"], moved["ts_ns"])
+    moved = {name: values[stays] for name, values in moved.items()}
     every = run.get(kernels)
     copied = every.kinds.each(lambda kind: copies(kind, conversion(kind)), "memset", "core", *TYPED, "input_dtypes")
     mine = every.of(copied.flags())
@@ -135,6 +145,13 @@ def _found(run: Run) -> dict[str, Any]:
     columns = {name: np.concatenate((moved[name].astype(np.int64), values[mine])) for name, values in both}
     order = np.argsort(columns["span_id"], kind="stable")
     return {name: values[order] for name, values in columns.items()}
+
+
+def _reduces_gradients(run: Run) -> bool:
+    """Whether the job may average gradients: it has several ranks, and nothing says that none has a backward pass."""
+    run.get(names)
+    ((several, told, trains),) = run.con.execute(_TRAINS).fetchall()
+    return bool(several) and (trains or not told)
 
 
 def _untold(run: Run) -> int:
@@ -175,8 +192,8 @@ def _exposed(run: Run, found: dict[str, Any]) -> Ints:
 
 def _candidate(run: Run, found: dict[str, Any], shown: Ints, ranks: tuple[int, ...], rows: Ints) -> Candidate:
     ids = found["span_id"][rows]
-    names = run.columns(_BY, [ids.tolist()])["name"].astype(np.str_)
-    known, place = np.unique(names, return_inverse=True)
+    launchers = run.columns(_BY, [ids.tolist()])["name"].astype(np.str_)
+    known, place = np.unique(launchers, return_inverse=True)
     spent = np.zeros(len(known), np.int64)
     np.add.at(spent, place.ravel(), shown[rows])
     most = rows[place.ravel() == np.argmax(spent)]
@@ -191,6 +208,7 @@ def _candidate(run: Run, found: dict[str, Any], shown: Ints, ranks: tuple[int, .
             "exposed_ns": int(shown[rows].sum()) // per, "exposed_share": of_run(run, worst),
             **origins(run, int(found["span_id"][first[0]])),
             "origin_share": int(spent.max()) / max(1, int(spent.sum())),
+            "switch": "gradient_as_bucket_view=True" if run.get(_reduces_gradients) else None,
         },
         tuple(
             Evidence(int(found["rank"][row]), int(found["ts_ns"][row]), int(found["dur_ns"][row]),

@@ -99,7 +99,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     expert = every.kinds.each(lambda kind: of_experts(f"{kind.name} {kind.op_type or ''}"), "name", "op_type")
     rows = np.flatnonzero(every.of(expert.flags()))
     ranks = np.unique(every.rank[rows]).tolist()
-    if not ranks or (len(ranks) == 1 and (run.world_size or 1) == 1 and not len(run.get(collectives))):
+    if not ranks or (len(ranks) == 1 and run.least_world == 1 and not len(run.get(collectives))):
         return
     groups = [(members, here) for members in _groups(run, ranks) if len(here := sorted(set(members) & set(ranks))) > 1]
     if not groups:

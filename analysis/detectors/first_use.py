@@ -2,12 +2,17 @@
 
 ## What it measures
 Gaps of the device during what a process does once (analysis/idle/first_use.py). One is a runtime call that takes at
-least 20 times its like in the first run of an operator. Another is the first run of an operator that launches kernels
-(or its first launch by the task queue's thread). It must take at least 20 times the later ones. The third is a stretch
-in which the host records nothing before something new. The fourth is a convolution that waits for events, as it only
-does while its library tries algorithms for a new shape. The last is the recording of a graph (CUDA, HIP or ACL). The
-first four count only in runs without steps, or in the first recorded step of a job that has just begun. The steps of a
-serving engine do not tell its age. There only a call in the first recorded step counts.
+least 20 times its like. It lies in the first run of an operator, or before the first launch of a kernel. Such calls are
+not their own like (analysis/idle/long_calls.py). The second is an operator in which a library starts up. It makes calls
+that only starting up needs: it makes streams, finds symbols, asks for the device's properties. It takes 20 times its
+like, or is the only one. Another is the first run of an operator that launches kernels (or its first launch by the task
+queue's thread). It must take at least 20 times the later ones. The fourth is a stretch in which the host records
+nothing before something new. The fifth is a convolution that waits for events, as it only does while its library tries
+algorithms for a new shape. The sixth is the way of a data loader with workers from its seed to its first batch, before
+any kernel. Then there is loading of code that the profiler recorded (Runtime Triggered Module Loading,
+Lazy Function Loading). The last is the recording of a graph (CUDA, HIP or ACL). These two count in every step.
+The others count only in runs without steps, or in the first recorded step of a job that has just begun. The steps of a
+serving engine do not tell its age. There only a long call and a library's start count, in the first recorded step.
 
 ## Why it costs
 A library loads its kernels, builds its context and picks algorithms when it is first used: milliseconds to seconds.
@@ -20,7 +25,9 @@ itself matters (serving, tests), run every shape once before the first request.
 ## Limits of the method
 The saving is a share of the recorded time; that of later steps is 0. Where steps were marked, all other findings are
 shares of the step without what the first one did once. Of a stretch in which nothing was recorded only its place says
-what it was, so it is told with less confidence. What was first used before the capture is not seen.
+what it was, so it is told with less confidence. A rest within an operator, before the driver first launches a kernel,
+may be a fuser that compiles. One capture does not tell, so this is not measured then. What was first used before the
+capture is not seen.
 
 ## References
 CUDA lazy loading (CUDA_MODULE_LOADING); torch.profiler.schedule; torch.cuda.graph; torch_npu NPUGraph.
@@ -28,6 +35,7 @@ CUDA lazy loading (CUDA_MODULE_LOADING); torch.profiler.schedule; torch.cuda.gra
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,9 +45,10 @@ import numpy as np
 
 from npulens.analysis import limits as limits_
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
-from npulens.analysis.idle.blame import evidence, said, similar_ranks, windows
+from npulens.analysis.idle.blame import evidence, most_rank, said, similar_ranks, windows
 from npulens.analysis.idle.culprit import codes, names
-from npulens.analysis.idle.first_use import first_use, perhaps_ns
+from npulens.analysis.idle.first_use import FirstUse, first_use, perhaps_ns, silences, untold
+from npulens.analysis.idle.inside import Call
 from npulens.analysis.idle.pieces import Idle, idle
 from npulens.analysis.intervals import Intervals, Ints
 from npulens.analysis.run import Run
@@ -63,6 +72,13 @@ TEXT = {
             + "[[cuda:  CUDA_MODULE_LOADING=EAGER moves loading to the start of the process.]]"
             "[[npu:  Keep the cache of compiled operators (ACL_OP_COMPILER_CACHE_DIR) on a local disk.]]",
         ),
+        "batch": Words(
+            "Rank {ranks}: {first_ns} ({first_share}) of the recorded time goes by until the data loader's first batch "
+            "is there: its workers start",
+            "The device has computed nothing before. Later batches do not pay it: judge the job by them. Record after "
+            "some steps, schedule(wait=5, warmup=1, active=5). Each epoch begins so unless its workers are kept "
+            "(persistent_workers=True).",
+        ),
         "unseen": Words(
             "Rank {ranks}: for {first_ns} ({first_share}) the host records nothing until {what} runs for the first "
             "time; this happens once",
@@ -77,6 +93,12 @@ TEXT = {
         ),
     },
     "zh": {
+        "batch": Words(
+            "rank {ranks}：采集时间中有 {first_ns}（{first_share}）在等数据加载器的第一批数据，其间加载进程启动",
+            "其间设备还没有做过任何计算。后续批次不再付出此开销，应以后续步评判：先跑若干步再采集，如 "
+            "schedule(wait=5, warmup=1, active=5)。每个 epoch 开头都会这样，除非保留加载进程"
+            "（persistent_workers=True）。",
+        ),
         "found": Words(
             "rank {ranks}：采集时间中有 {first_ns}（{first_share}）是算子或库的首次使用，只发生一次："
             "{what} 用了 {longest_ns}",
@@ -100,7 +122,8 @@ TEXT = {
 }
 
 #: Which sentences say which sign of first use.
-SAYS = {"found": ("call", "operator", "trial"), "unseen": ("unseen",), "graph": ("graph",)}
+SAYS = {"found": ("call", "start", "operator", "trial", "loading"), "unseen": ("unseen",), "graph": ("graph",),
+        "batch": ("batch",)}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -126,6 +149,9 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
             gone = _gone(run, {*ranks, *hidden}, ways)
             yield _candidate(run, pieces, text, ranks, here[np.isin(pieces.rank[here], ranks)], gone)
             hidden = set()
+    silent = sum(one.end - one.begin for one in run.get(silences))
+    if not told and silent >= limits.min_share * run.wall_ns:
+        raise NotMeasured(*untold(silent))
     if not told and perhaps_ns(run) >= limits.min_share * run.wall_ns:
         raise NotMeasured(
             "an operator's first run is very slow; nothing says that it launched a kernel, or the job had just begun",
@@ -149,31 +175,71 @@ def _gone(run: Run, ranks: set[int], ways: tuple[str, ...]) -> Change:
 
 def _candidate(run: Run, pieces: Idle, text: str, ranks: tuple[int, ...], mine: Ints, gone: Change) -> Candidate:
     length = (pieces.end - pieces.start)[mine]
-    spans, place = np.unique(pieces.host[mine], return_inverse=True)
-    per_span = np.zeros(len(spans), np.int64)
-    np.add.at(per_span, place.ravel(), length)
-    longest = int(spans[np.argmax(per_span)])
-    worst = max(int(length[pieces.rank[mine] == rank].sum()) for rank in ranks)
-    took = Counter[int]()
-    for rank in ranks:
-        for start, end, span in _stretches(run, rank):
-            took[span] += end - start
+    spent, calls = _innermost(run, pieces, SAYS[text], mine)
+    longest = min(spent, key=lambda span: (-spent[span], span))
+    totals = {rank: int(length[pieces.rank[mine] == rank].sum()) for rank in ranks}
+    worst = max(totals.values())
     numbers: dict[str, Value] = {
         "ranks": said(ranks), "first_ns": worst, "first_share": worst / run.wall_ns if run.wall_ns else 0.0,
-        "longest_ns": min(int(per_span.max()), took[longest]), "what": _what(run, pieces, int(mine[0]), longest),
-        "count": max(1, len(spans) // len(ranks)), "per": ONCE,
+        "longest_ns": spent[longest], "what": _what(run, pieces, int(mine[0]), longest),
+        "count": max(1, len(np.unique(pieces.host[mine])) // len(ranks)), "per": ONCE,
+        "most_rank": most_rank(totals),
     }  # fmt: skip
-    first = np.concatenate((mine[place.ravel() == np.argmax(per_span)], mine[place.ravel() != np.argmax(per_span)]))
+    its = np.array([piece in calls and calls[piece].span == longest for piece in mine.tolist()], np.bool_)
     return Candidate(
-        "first_use", text, numbers, evidence(run, pieces, first[:10]),
+        "first_use", text, numbers, evidence(run, pieces, np.concatenate((mine[its], mine[~its]))[:10], calls),
         Change(host=windows(pieces, ranks, mine)) | gone,
         "medium" if text == "unseen" else "high", measured_ns=worst,
     )  # fmt: skip
 
 
-def _stretches(run: Run, rank: int) -> Iterator[tuple[int, int, int]]:
-    found = run.get(first_use)[rank]
-    return zip(found.starts.tolist(), found.ends.tolist(), found.ids.tolist(), strict=True)
+#: A stretch of first use: its span, start and end.
+_Stretch = tuple[int, int, int]
+
+
+def _innermost(run: Run, pieces: Idle, ways: tuple[str, ...], mine: Ints) -> tuple[Counter[int], dict[int, Call]]:
+    """How long the device idled in each span, without those within it; and of each piece the span with most of it."""
+    spent, largest = Counter[int](), dict[int, tuple[_Stretch, int]]()
+    for rank in np.unique(pieces.rank[mine]).tolist():
+        own = mine[pieces.rank[mine] == rank]
+        for piece, within in _cut(run.get(first_use)[rank], pieces, ways, own[np.argsort(pieces.start[own])]):
+            for (span, _, _), ns in within.items():
+                spent[span] += ns
+            if within:
+                largest[piece] = min(within.items(), key=lambda one: (-one[1], one[0]))
+    if not spent:  # all of it on the way to the device
+        for host, ns in zip(pieces.host[mine].tolist(), (pieces.end - pieces.start)[mine].tolist(), strict=True):
+            spent[host] += ns
+    known = names(run, np.array([span for (span, _, _), _ in largest.values()], np.int64))
+    calls = {
+        piece: Call(span, known[span], begin, end, ns)
+        for piece, ((span, begin, end), ns) in largest.items() if span in known
+    }  # fmt: skip
+    return spent, calls
+
+
+def _cut(
+    found: FirstUse, pieces: Idle, ways: tuple[str, ...], ordered: Ints
+) -> Iterator[tuple[int, Counter[_Stretch]]]:
+    """Of some pieces of a rank, by start, how much of each lies in which stretch: the last begun that is open."""
+    rows = np.flatnonzero(np.isin(found.ways, ways))
+    rows = rows[np.lexsort((-found.ends[rows], found.starts[rows]))]
+    stretches = list(zip(*(part[rows].tolist() for part in (found.ids, found.starts, found.ends)), strict=True))
+    edges = np.unique(np.concatenate((found.starts[rows], found.ends[rows])))
+    open_, at = list[_Stretch](), 0
+    for piece in ordered.tolist():
+        begin, end = int(pieces.start[piece]), int(pieces.end[piece])
+        inner = edges[np.searchsorted(edges, begin, side="right") : np.searchsorted(edges, end)]
+        within = Counter[_Stretch]()
+        for first, last in itertools.pairwise((begin, *inner.tolist(), end)):
+            while at < len(stretches) and stretches[at][1] <= first:
+                open_.append(stretches[at])
+                at += 1
+            while open_ and open_[-1][2] <= first:
+                open_.pop()
+            if open_:
+                within[open_[-1]] += last - first
+        yield piece, within
 
 
 def _what(run: Run, pieces: Idle, piece: int, span: int) -> str:
@@ -185,4 +251,4 @@ def _what(run: Run, pieces: Idle, piece: int, span: int) -> str:
     ((rank, begin),) = run.con.execute("SELECT rank, ts_ns FROM span WHERE span_id = ?", [span]).fetchall()
     code = codes(run, rank, np.array([begin], np.int64))[0]
     where = ", ".join(part for part in (code.frame, code.op) if part and part != name)
-    return f"{name} in {where}" if where else name
+    return f"{name} ({where})" if where else name

@@ -4,11 +4,12 @@
 
 Matrix products and convolutions in fp32 that use none of the faster units. On CUDA and ROCm their kernels' names say so
 (sgemm, scudnn, simt, SB of Tensile). On Ascend they are matrix operators with FLOAT inputs that are not marked as HF32.
-How much faster the device's lower precisions are comes from analysis/device/device_facts.toml: TF32 where it is faster
-than fp32, else bf16, else fp16. Where shapes and both roofs of a product are known, its time falls as its roof does.
-What memory bounds gains only from half the bytes. On Ascend, where they give no peak for fp32, it is twice: half the
-passes, and in bf16 half the bytes. Of a job on a CPU: operators with inputs in float64, which would take half as long
-in float32.
+The names of other devices' kernels are not known. There the operators that launched them count, by their inputs. How
+much faster a lower precision is comes from analysis/device/device_facts.toml. It is TF32 on CUDA where that is faster
+than fp32, else bf16, else fp16. Where shapes and both roofs of a product are known, its time falls as its roof
+does. What memory bounds gains only from half the bytes. On Ascend, where they give no peak for fp32, it is twice: half
+the passes, and in bf16 half the bytes. Of a job on a CPU: operators with inputs in float64, which would take half as
+long in float32.
 
 ## Why it costs
 
@@ -18,16 +19,18 @@ memory traffic.
 ## What to do
 
 CUDA: `torch.set_float32_matmul_precision("high")` and `torch.backends.cudnn.allow_tf32 = True`, or bf16 by
-`torch.autocast`. Devices before Ampere have neither: fp16 by `torch.autocast`, with `torch.amp.GradScaler`. Ascend:
-`torch.npu.matmul.allow_hf32 = True`, `torch.npu.conv.allow_hf32 = True`, or bf16 by
-`torch.autocast("npu", dtype=torch.bfloat16)`. Compare accuracy before and after.
+`torch.autocast`. On many GeForce cards TF32 is no faster than fp32, and only bf16 helps. Devices before Ampere have
+neither: fp16 by `torch.autocast`, with `torch.amp.GradScaler`. Ascend: `torch.npu.matmul.allow_hf32 = True`,
+`torch.npu.conv.allow_hf32 = True`, or bf16 by `torch.autocast("npu", dtype=torch.bfloat16)`. Compare accuracy before
+and after.
 
 ## Limits of the method
 
 A ceiling. The kernel is taken to reach the same share of its new roof. Without shapes, or where a roof is not known, it
 is the same share of the higher peak. Then it takes no less time than its tensors need at the memory's bandwidth, where
 both are known. Fused attention in fp32 is not counted. Devices of which no faster
-precision is known are not judged.
+precision is known are not judged. On Ascend, operators or inputs without a recorded type may be matrix work in fp32.
+Where they take too much of the time, nothing is said.
 
 ## References
 
@@ -46,18 +49,22 @@ import numpy as np
 
 from npulens.analysis import limits as limits_
 from npulens.analysis.by_rank import by_rank
+from npulens.analysis.capability import setting
 from npulens.analysis.device.abilities import UNNAMED, Device, device, title
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import Kernels, kernels
 from npulens.analysis.device.kinds import TYPED, Bools, Kind
+from npulens.analysis.device.tail import without_tail
 from npulens.analysis.device.tensors import largest
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from npulens.analysis.idle.blame import said
 from npulens.analysis.idle.origin import origins
 from npulens.analysis.intervals import Ints
-from npulens.analysis.limits import limit
+from npulens.analysis.limits import COVERED, limit
 from npulens.analysis.run import Run
+from npulens.analysis.say import number
 from npulens.analysis.steady import of_run, steady_ns
+from npulens.analysis.work.judged import enough, most_of_a_rank, some
 from npulens.analysis.work.operators import Operator, operators
 
 NEEDS = ("kernels",)
@@ -68,10 +75,17 @@ TEXT = {
             "Rank {ranks}: {count} matrix kernels of each step run in full precision (fp32)"
             "[[cuda|rocm:  without tensor cores]], {kernel_ns} of each step ({kernel_share}). Most on {type}",
             "[[cuda: Allow TF32: torch.set_float32_matmul_precision('high'), torch.backends.cudnn.allow_tf32 = True; "
-            "or bf16 by torch.autocast('cuda', dtype=torch.bfloat16).]][[rocm: Use bf16: "
-            "torch.autocast('cuda', dtype=torch.bfloat16).]][[npu: Allow HF32: torch.npu.matmul.allow_hf32 = True, "
+            "or bf16 by torch.autocast('cuda', dtype=torch.bfloat16).]]"
+            "[[npu: Allow HF32: torch.npu.matmul.allow_hf32 = True, "
             "torch.npu.conv.allow_hf32 = True; or bf16 by torch.autocast('npu', dtype=torch.bfloat16).]] On this "
             "device {faster} is {times} times as fast as fp32. Compare accuracy. Launched by {origin}.",
+        ),
+        "bf16": Words(
+            "Rank {ranks}: {count} matrix kernels of each step run in full precision (fp32)"
+            "[[cuda|rocm:  without tensor cores]], {kernel_ns} of each step ({kernel_share}). Most on {type}",
+            "Use bf16[[cuda|rocm: : torch.autocast('cuda', dtype=torch.bfloat16)]]. On this device bf16 is {times} "
+            "times as fast as fp32[[cuda: [[; TF32 is only {tf32_times} times as fast]]]]. Compare accuracy. "
+            "Launched by {origin}.",
         ),
         "half": Words(
             "Rank {ranks}: {count} matrix kernels of each step run in full precision (fp32)"
@@ -92,10 +106,16 @@ TEXT = {
             "rank {ranks}：每步有 {count} 个矩阵算子使用全精度（fp32）[[cuda|rocm:，没有用到 tensor core]]，"
             "每步 {kernel_ns}（{kernel_share}）；主要是 {type}",
             "[[cuda: 启用 TF32：torch.set_float32_matmul_precision('high')、torch.backends.cudnn.allow_tf32 = True；"
-            "或用 torch.autocast('cuda', dtype=torch.bfloat16) 转为 bf16。]][[rocm: 改用 bf16："
-            "torch.autocast('cuda', dtype=torch.bfloat16)。]][[npu: 启用 HF32：torch.npu.matmul.allow_hf32 = True、"
-            "torch.npu.conv.allow_hf32 = True；或用 torch.autocast('npu', dtype=torch.bfloat16) 转为 bf16。]]"
+            "或用 torch.autocast('cuda', dtype=torch.bfloat16) 转为 bf16。]]"
+            "[[npu: 启用 HF32：torch.npu.matmul.allow_hf32 = True、torch.npu.conv.allow_hf32 = True；"
+            "或用 torch.autocast('npu', dtype=torch.bfloat16) 转为 bf16。]]"
             "在该设备上 {faster} 的速度是 fp32 的 {times} 倍。请对比精度。由 {origin_zh} 下发。",
+        ),
+        "bf16": Words(
+            "rank {ranks}：每步有 {count} 个矩阵算子使用全精度（fp32）[[cuda|rocm:，没有用到 tensor core]]，"
+            "每步 {kernel_ns}（{kernel_share}）；主要是 {type}",
+            "改用 bf16[[cuda|rocm: ：torch.autocast('cuda', dtype=torch.bfloat16)]]。在该设备上 bf16 的速度是 fp32 的 "
+            "{times} 倍[[cuda: [[，TF32 只有 {tf32_times} 倍]]]]。请对比精度。由 {origin_zh} 下发。",
         ),
         "half": Words(
             "rank {ranks}：每步有 {count} 个矩阵算子使用全精度（fp32）[[cuda|rocm:，没有用到 tensor core]]，"
@@ -114,11 +134,23 @@ TEXT = {
 #: Names of kernels that multiply in fp32 on ordinary cores.
 _NAMED = re.compile(
     r"(?:^|_)(?:volta|turing|ampere|maxwell|pascal|hopper|blackwell|cudnn)\w*_(?:sgemm|scudnn)_|simt_sgemm|"
-    r"xmma_\w*_f32f32_f32f32_f32_(?!\w*tf32)|implicit_convolve_sgemm<float|"
-    r"cudnn::\w+::(?:dgrad|wgrad)\w*_engine<float|^Cijk_[A-Z][a-z]+_[A-Z][a-z]+_SB?_"
+    r"xmma_\w*_f32f32_f32f32_f32_(?!\w*tf32)|(?:implicit|explicit|precomputed)_convolve_sgemm<float|"
+    r"(?:^|\s|::)(?:dgrad|wgrad)\w*_engine<float|^Cijk_[A-Z][a-z]+_[A-Z][a-z]+_SB?_"
 )
 #: Operator types of Ascend that run on the cube.
 _CUBE = re.compile(r"matmul|^conv[23]d|^gemm|batchmatmul|depthwiseconv", re.I)
+#: The end of an aclnn kernel's name that is an operator type.
+_LAST = re.compile(r"[^_]*$")
+#: A type, or a core, that is none.
+_NONE = (None, "", "N/A")
+#: Cores without a cube.
+_NO_CUBE = ("AI_VECTOR_CORE", "KERNEL_AIVEC", "VECTOR_CORE")
+#: Precisions that have sentences of their own.
+_SAYS = {"fp16": "half", "bf16": "bf16"}
+#: Devices whose kernels say by their names or types in which precision they multiply.
+_TELLING = ("npu", "cuda", "rocm")
+#: Families of operators that run on matrix units, without fused attention.
+_MATRIX = ("matmul", "convolution")
 #: On Ascend: half the passes of fp32. On a CPU: float32 against float64, twice as many in a register and from memory.
 HALF = 2.0
 #: A kernel takes this long whatever it multiplies.
@@ -142,20 +174,23 @@ class _Faster:
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     every = run.get(kernels)
+    some(every.of(~every.kinds.memset))
     if family(run) == "cpu":
-        if len(every) and not any(every.kinds.column("input_dtypes").values):
+        if not any(every.kinds.column("input_dtypes").values):
             raise NotMeasured("types of operators were not recorded", "未采集算子的数据类型", "record_shapes=True")
         mine = np.flatnonzero(_double(every))
         for ranks, rows in by_rank(every.rank[mine], every.dur[mine]):
             yield _candidate(run, every, ranks, mine[rows], None, _Faster("fp32", HALF, 0.5), "double")
         return
-    mine = np.flatnonzero(_full(every) & ~np.isin(every.span_id, _hf32(run)))
+    mine = np.flatnonzero(_full(run, every) & ~np.isin(every.span_id, _hf32(run)))
     least = limits.min_share * run.get(steady_ns)
+    if run.get(family) == "npu" and most_of_a_rank(every.rank[mine], every.dur[mine]) < least:
+        _told(run, every, mine, limits.min_share)
     for ranks, rows in by_rank(every.rank[mine], every.dur[mine]):
         here = device(run, ranks[0])
         faster = _faster(here, family(run), limits.times)
         if faster is not None:
-            text = "half" if faster.peaks == ("fp16",) else "found"
+            text = _SAYS.get(faster.name, "found")
             yield _candidate(run, every, ranks, mine[rows], here, faster, text)
         elif int(every.dur[mine[rows]].sum()) >= least * len(ranks):
             name = title(run, ranks[0])
@@ -165,6 +200,10 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
                 f"有 fp32 矩阵算子在运行，但不知道 {chinese} 有没有更快的精度",
                 "flops of the device in analysis/device/device_facts.toml",
             )
+    if run.get(family) not in _TELLING:
+        told = every.of(~every.kinds.memset) & ~_untold(run)
+        what = ("kernels whose precision is told", "能得知精度的算子")
+        enough(run, every.of(~every.kinds.memset), told, limits.min_share, what)
 
 
 def full(kind: Kind) -> bool:
@@ -187,8 +226,70 @@ def double(kind: Kind) -> bool:
     return largest(kind.input_shapes, kind.input_dtypes) in ("DOUBLE", "FLOAT64")
 
 
-def _full(every: Kernels) -> Bools:
-    return every.of(every.kinds.each(full, "memset", "core", *TYPED, "input_dtypes").flags())
+def _full(run: Run, every: Kernels) -> Bools:
+    named = every.of(every.kinds.each(full, "memset", "core", *TYPED, "input_dtypes").flags())
+    if run.get(family) in _TELLING:
+        return named
+    done = run.get(operators)
+    own = done.every.columns
+    matrix = own.work.each(lambda one: one.family in _MATRIX).flags()
+    fp32 = own.precision.map(lambda one: one == "fp32").flags()
+    return named | ((matrix & fp32)[done.of] & every.of(~every.kinds.memset))
+
+
+def _told(run: Run, every: Kernels, mine: Ints, min_share: float) -> None:
+    """Raises where the precision of too many kernels of an NPU is not known: any of them may multiply in fp32."""
+    kinds = every.kinds
+    about = every.of(~kinds.memset & ~kinds.each(lambda kind: kind.on_aicpu, "core").flags())
+    typed = kinds.each(_typed, "core", "op_type", "op", "input_dtypes").flags()
+    left = about & ~every.of(kinds.each(judged, "core", *TYPED, "input_dtypes").flags()) & _may_multiply(run)
+    left[mine] = False
+    if not every.of(typed)[about].any():
+        left = about
+    known = 1 - int(every.dur[left].sum()) / max(1, int(every.dur[about].sum()))
+    if known < COVERED and most_of_a_rank(every.rank[left], every.dur[left]) >= min_share * run.get(steady_ns):
+        said_ = number("_share", known)
+        raise NotMeasured(
+            f"kernels whose type and inputs were recorded have only {said_} of the time: any other may multiply in "
+            "fp32",
+            f"记录了算子类型和输入数据类型的 kernel 只占 {said_} 的时间，其余的都可能是 fp32 矩阵算子",
+            setting(run, "kernel_shapes"),
+        )
+
+
+def _typed(kind: Kind) -> bool:
+    return kind.op is not None or kind.core in _NO_CUBE or not {kind.op_type, kind.input_dtypes}.issubset(_NONE)
+
+
+def judged(kind: Kind) -> bool:
+    """Whether what was recorded of a kernel of an NPU says that it does not multiply, or in which precision."""
+    name = kind.op_type if kind.op_type not in _NONE else None
+    if kind.core in _NO_CUBE:
+        return True
+    if name is None:
+        last = _LAST.search(kind.name)
+        return kind.op is None and kind.name.startswith("aclnn") and not _matrix(last[0] if last else "")
+    return not _matrix(name) or (kind.core not in _NONE and (kind.input_dtypes or "").split(";")[0] not in _NONE)
+
+
+def _matrix(name: str) -> bool:
+    return _CUBE.search(name) is not None
+
+
+def _may_multiply(run: Run) -> Bools:
+    """Kernels that the operator that launched them does not tell to be anything but a matrix product."""
+    done = run.get(operators)
+    other = done.every.columns.work.each(lambda one: one.family not in ("unknown", *_MATRIX)).flags()
+    launched = run.get(kernels).kinds.there("op")
+    return ~(other[done.of] & run.get(kernels).of(launched))
+
+
+def _untold(run: Run) -> Bools:
+    """Kernels that nothing says the precision of: what they compute, or the types of their inputs, is not known."""
+    done = run.get(operators)
+    own = done.every.columns
+    unknown = own.work.each(lambda one: one.family == "unknown" or one.family in _MATRIX and one.dtype is None)
+    return unknown.flags()[done.of]
 
 
 def _double(every: Kernels) -> Bools:
@@ -201,7 +302,7 @@ def claimed(run: Run) -> Bools:
     if run.get(family) == "cpu":
         return _double(every)
     known = [rank for rank in run.ranks if _faster(device(run, rank), run.get(family), Limits.times) is not None]
-    mine = _full(every) & np.isin(every.rank, known)
+    mine = _full(run, every) & np.isin(every.rank, known)
     return mine & ~np.isin(every.span_id, _hf32(run))
 
 
@@ -217,10 +318,18 @@ def _faster(here: Device | None, of: str, least: float) -> _Faster | None:
     if of == "npu":
         known = here is None or "fp16" in peak or not peak
         return _Faster("HF32 or bf16", HALF, 0.5, ("bf16", "fp16")) if known else None
-    for name, share in (("tf32", 1.0), ("bf16", 0.5), ("fp16", 0.5)):
+    tf32 = (("tf32", 1.0),) if of != "rocm" else ()  # on ROCm it is behind HIPBLASLT_ALLOW_TF32
+    for name, share in (*tf32, ("bf16", 0.5), ("fp16", 0.5)):
         if peak.get(name, 0.0) >= least * peak.get("fp32", float("inf")):
             return _Faster("TF32" if name == "tf32" else name, peak[name] / peak["fp32"], share, (name,))
     return None
+
+
+def _times(here: Device | None, name: str) -> float | None:
+    """How many times as fast as fp32 a precision is; None where it is no faster, or not known."""
+    peak = dict(here.flops) if here else {}
+    times = round(peak[name] / peak["fp32"], 1) if name in peak and "fp32" in peak else 0.0
+    return times if times > 1 else None
 
 
 def _of_roof(one: Operator, faster: _Faster) -> float | None:
@@ -241,7 +350,7 @@ def _candidate(
     bandwidth = here.memory_bytes_per_s if here else None
     moved = np.maximum(every.kinds.bytes, 0)[every.kind[rows]]
     roof = moved * faster.bytes_share * 1e9 / bandwidth if bandwidth else np.zeros(len(rows))
-    spent, done = every.dur[rows], run.get(operators)
+    spent, done = run.get(without_tail)[rows], run.get(operators)
     met, which = np.unique(done.of[rows], return_inverse=True)
     share = np.array([_of_roof(done.every[one], faster) or np.nan for one in met])[which.ravel()]
     left = np.where(np.isfinite(share), spent * share, np.maximum(spent / faster.times, roof))
@@ -252,16 +361,17 @@ def _candidate(
     most = every.kinds[int(np.argmax(per_kind))]
     biggest = order[every.kind[order] == np.argmax(per_kind)]
     first = np.concatenate((biggest, order[every.kind[order] != np.argmax(per_kind)]))[:20]
-    per, worst = run.step_count * len(ranks), max(int(spent[every.rank[rows] == rank].sum()) for rank in ranks)
+    ns, per = every.dur[rows], run.step_count * len(ranks)
+    worst = max(int(ns[every.rank[rows] == rank].sum()) for rank in ranks)
     return Candidate(
         "full_precision", text,
         {
-            "ranks": said(ranks), "count": -(-len(rows) // per), "kernel_ns": int(spent.sum()) // per,
+            "ranks": said(ranks), "count": -(-len(rows) // per), "kernel_ns": int(ns.sum()) // per,
             "kernel_share": of_run(run, worst), "type": most.type, "faster": faster.name,
-            "times": round(faster.times, 1),
+            "times": round(faster.times, 1), "tf32_times": _times(here, "tf32"),
             **origins(run, int(every.span_id[first[0]])),
         },
         tuple(Evidence(int(every.rank[row]), int(every.ts[row]), int(every.dur[row]), int(every.span_id[row]),
                        every.kinds[every.kind[row]].name) for row in first),
-        Change(tasks=every.span_id[rows], task_ns=cut), "medium", measured_ns=worst,
+        Change(tasks=every.span_id[rows], task_ns=cut), "medium", measured_ns=most_of_a_rank(every.rank[rows], cut),
     )  # fmt: skip

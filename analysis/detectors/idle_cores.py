@@ -7,6 +7,9 @@ AI_VECTOR_CORE and MIX_AIV, multiprocessors on CUDA and ROCm (grid). With fewer 
 the whole kernel. Slightly more blocks than a multiple of the cores leave most idle in the last wave. The excess is
 duration x (1 - cores used / cores), over long kernels only. Each operator type is one finding.
 
+Level0 of CANN writes no block counts. Counters of the cores then tell how many worked: cycles / (time x clock). That is
+a mean over the kernel, and said as such.
+
 ## Why it costs
 
 A device's speed is the sum of its cores. A matrix product in 4 blocks on 24 cores runs at a sixth of what it could.
@@ -21,8 +24,9 @@ the AOE tuner. On CUDA look at split-K and at the tile size.
 ## Limits of the method
 
 A ceiling. A kernel that is bound by memory may be as fast on fewer cores, and an operator that cannot be divided stays.
-Kernels shorter than the limit are launch-bound, not core-bound. The number of cores is a fact of the device
-(analysis/device/device_facts.toml) or what the capture's own kernels reach. Where neither is known this is not
+Kernels shorter than the limit are launch-bound, not core-bound. Communication that runs beside a kernel on CUDA and
+ROCm holds cores too. Nobody records how many, so some count as held while it runs. The number of cores is a fact of the
+device (analysis/device/device_facts.toml) or what the capture's own kernels reach. Where neither is known this is not
 measured.
 
 ## References
@@ -45,20 +49,26 @@ import numpy as np
 from npulens.analysis import limits
 from npulens.analysis.by_rank import by_rank
 from npulens.analysis.device.abilities import CUBE, VECTOR, device
+from npulens.analysis.device.cycles import working
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import Floats, Kernels, evidence, kernels, of_a_step
 from npulens.analysis.device.kinds import Bools, Kind
+from npulens.analysis.device.tail import without_tail
 from npulens.analysis.device.tensors import spoken
-from npulens.analysis.finding import Candidate, Change, NotMeasured, Words
+from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
 from npulens.analysis.idle.blame import said
 from npulens.analysis.idle.origin import look_up, origin
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
+from npulens.analysis.steady import steady_ns
+from npulens.analysis.work.judged import enough, most_of_a_rank, some
 
 NEEDS = ("kernels",)
 
 #: Kernels of communication use few multiprocessors on purpose.
 COMMUNICATION = re.compile(r"nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier", re.I)
+#: What is known to run on cores, and what profilers call a kernel that they know too little of.
+_ON_CORES = (*CUBE, *VECTOR, "Other", "N/A", "")
 _SIDES = re.compile(r"\d+")
 _MOST = 2**60  # blocks of a damaged grid
 
@@ -71,6 +81,9 @@ class Limits(limits.Limits):
     most_used: float = limits.limit(
         0.9, "share of the cores", "43 of 48 cores are a good tiling of an odd shape: nothing to gain by hand"
     )
+    held_cores: float = limits.limit(
+        32, "cores", "communication beside a kernel holds so many at most: NCCL has up to 32 channels, DeepEP 20 cores"
+    )
 
 
 TEXT = {
@@ -79,17 +92,30 @@ TEXT = {
             "Rank {ranks}: {type} uses {blocks} of {cores} cores, {kernel_ns} of each step in {count} kernels"
             "[[, most on {shapes}]]",
             "Give it more to divide: a larger batch, several products as one grouped or batched product, dimensions "
-            "that are multiples of 16. Check core limits and try another tiling. Launched by {origin}. This is the "
+            "that are multiples of 16. Check core limits and try another tiling. [[Launched by {origin}. ]]This is the "
             "most it can give back: a kernel bound by memory may need no more cores.",
-        )
+        ),
+        "derived": Words(
+            "Rank {ranks}: by counted cycles {type} keeps {blocks} of {cores} cores busy, {kernel_ns} of each step in "
+            "{count} kernels",
+            "No block counts were recorded: launch it over more blocks if it has fewer than cores, or divide the work "
+            "evenly. [[Launched by {origin}. ]]This is the most it can give back: a kernel bound by memory may need no "
+            "more cores.",
+        ),
     },
     "zh": {
         "found": Words(
             "rank {ranks}：{type} 只用了 {cores} 个核中的 {blocks} 个，每步 {kernel_ns}，"
             "共 {count} 个[[，主要在 {shapes}]]",
             "请增大可切分的工作量：更大的 batch，用 grouped 或 batched 矩阵乘合并小算子，维度取 16 的倍数；"
-            "检查核数限制，尝试其他 tiling。由 {origin} 下发。以上为收益上限：受访存限制的算子用不了更多核。",
-        )
+            "检查核数限制，尝试其他 tiling。[[由 {origin} 下发。]]以上为收益上限：受访存限制的算子用不了更多核。",
+        ),
+        "derived": Words(
+            "rank {ranks}：按各核的 cycle 数推算，{type} 平均只有 {cores} 个核中的 {blocks} 个在工作，"
+            "每步 {kernel_ns}，共 {count} 个",
+            "本次采集没有记录 block 数：若 block 数少于核数，请增加 block 数，否则请均匀切分。"
+            "[[由 {origin} 下发。]]以上为收益上限：受访存限制的算子用不了更多核。",
+        ),
     },
 }
 
@@ -123,6 +149,13 @@ def _counts(run: Run) -> Ints:
     return np.where(silent, 0, np.where(kinds.there("block_num"), told, grid))
 
 
+def _on_any(run: Run) -> Bools:
+    """Per kind whether it runs on cores at all, as far as is known."""
+    kinds = run.get(kernels).kinds
+    silent = kinds.memset | kinds.column("name").map(communicates).flags()
+    return ~silent & kinds.column("core").map(lambda core: core is None or core in _ON_CORES).flags()
+
+
 def used(count: Ints, cores: Ints, waves: Bools) -> Floats:
     """The share of the cores that work while a kernel runs; 1 where one of both is not known (0).
 
@@ -135,23 +168,42 @@ def used(count: Ints, cores: Ints, waves: Bools) -> Floats:
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     every = run.get(kernels)
-    if every.kinds and not run.get(_counts).any():
-        told = {"npu": "profiler_level=Level1", "cpu": None}
-        collect_with = told.get(run.get(family), "torch.profiler on the device")
+    about = every.of(run.get(_on_any))
+    some(about)
+    if run.get(family) == "cpu":
+        raise NotMeasured(
+            "how many threads an operator of the CPU used is not recorded", "未记录算子在 CPU 上使用的线程数", None
+        )
+    collect_with = "profiler_level=Level1" if run.get(family) == "npu" else "torch.profiler on the device"
+    told = every.of(run.get(_counts) > 0)
+    by_cycles = run.get(working)
+    long = run.get(without_tail)
+    derived = about & ~told & (by_cycles.cores > 0) & (long >= limits.least_ns)
+    counted = told | derived
+    if not counted.any():
         raise NotMeasured("no kernel says how many cores it used", "算子未记录所用核数", collect_with)
     found = run.get(shares)
-    if every.kinds and not found.known:
+    if not found.known and not derived.any():
+        most = int(every.of(run.get(_counts)).max(initial=0))
         raise NotMeasured(
-            "how many cores this device has is not known", "该设备的核数未知", "an entry in device_facts.toml"
-        )
-    bad = (found.used <= limits.most_used) & (every.dur >= limits.least_ns)
+            f"kernels have up to {most} block{'s' * (most != 1)}, but how many cores this device has is not known",
+            f"算子最多使用 {most} 个 block，但该设备的核数未知", "an entry in device_facts.toml",
+        )  # fmt: skip
+    used = np.where(derived, by_cycles.count / np.maximum(1, by_cycles.cores), _beside(run, found, limits.held_cores))
+    bad = (used <= limits.most_used) & (long >= limits.least_ns)
+    lost = np.rint(long[bad] * (1 - used[bad])).astype(np.int64)
+    little = most_of_a_rank(every.rank[bad], lost) < limits.min_share * run.get(steady_ns)
+    if little:
+        what = ("kernels that say how many cores they used", "记录了所用核数的算子")
+        enough(run, about, counted, limits.min_share, what)
     groups = []
-    for rows in by_type(every, np.flatnonzero(bad)):
-        cut = np.rint(every.dur[rows] * (1 - found.used[rows])).astype(np.int64)
-        groups += [(said(ranks), rows[of], cut[of]) for ranks, of in by_rank(every.rank[rows], cut)]
-    look_up(run, [int(every.span_id[worst_of(every, rows, cut)]) for _, rows, cut in groups])
-    for ranks, rows, cut in groups:
-        yield _candidate(run, every, ranks, rows, cut)
+    for text, which in (("found", ~derived), ("derived", derived)):
+        for rows in by_type(every, np.flatnonzero(bad & which)):
+            cut = np.rint(long[rows] * (1 - used[rows])).astype(np.int64)
+            groups += [(text, said(ranks), rows[of], cut[of]) for ranks, of in by_rank(every.rank[rows], cut)]
+    look_up(run, [int(every.span_id[worst_of(every, rows, cut)]) for *_, rows, cut in groups])
+    for text, ranks, rows, cut in groups:
+        yield _candidate(run, every, text, ranks, rows, cut)
 
 
 def by_type(every: Kernels, rows: Ints) -> Iterator[Ints]:
@@ -171,14 +223,15 @@ class Shares:
     """Per kernel: which share of its cores has something to do; 1 where that is not known."""
 
     used: Floats
+    cores: Ints  # 0: not known
     known: bool  # whether the number of cores of any device is
 
 
 def shares(run: Run) -> Shares:
     """How many cores each kernel uses."""
     every = run.get(kernels)
-    found, known = np.ones(len(every)), False
-    of_device: dict[int, Floats] = {}  # ranks share theirs
+    found, number, known = np.ones(len(every)), np.zeros(len(every), np.int64), False
+    of_device: dict[int, tuple[Floats, Ints]] = {}  # ranks share theirs
     for rank in run.ranks:
         here = device(run, rank)
         if here is None:
@@ -187,10 +240,27 @@ def shares(run: Run) -> Shares:
             cores = every.kinds.column("core").map(here.cores)
             known |= any(cores.values)
             most = cores.map(lambda count: count or 0).ints()
-            of_device[id(here)] = used(run.get(_counts), most, every.kinds.there("block_num"))
+            of_device[id(here)] = used(run.get(_counts), most, every.kinds.there("block_num")), most
         mine = every.on(rank)
-        found[mine] = of_device[id(here)][every.kind[mine]]
-    return Shares(found, known)
+        of_kind, most = of_device[id(here)]
+        found[mine], number[mine] = of_kind[every.kind[mine]], most[every.kind[mine]]
+    return Shares(found, number, known)
+
+
+def _beside(run: Run, found: Shares, held: float) -> Floats:
+    """The share of the cores that work or are held by communication that runs beside the kernel."""
+    share = found.used.copy()
+    if run.get(family) not in ("cuda", "rocm"):
+        return share
+    every = run.get(kernels)
+    for rank in run.ranks:
+        mine, did = every.on(rank), run.activity(rank)
+        if did.communication is None:
+            continue
+        beside = (did.communication - did.mixed).within(every.ts[mine], every.end[mine])
+        free = np.minimum(1 - share[mine], held / np.maximum(1, found.cores[mine]))
+        share[mine] += free * beside / np.maximum(1, every.dur[mine])
+    return share
 
 
 def worst_of(every: Kernels, rows: Ints, cut: Ints) -> int:
@@ -198,15 +268,22 @@ def worst_of(every: Kernels, rows: Ints, cut: Ints) -> int:
     return int(rows[np.argmax(np.bincount(every.kind[rows], cut)[every.kind[rows]])])
 
 
-def _candidate(run: Run, every: Kernels, ranks: str, rows: Ints, cut: Ints) -> Candidate:
+def _candidate(run: Run, every: Kernels, text: str, ranks: str, rows: Ints, cut: Ints) -> Candidate:
     worst = worst_of(every, rows, cut)
     kind, here = every.kinds[every.kind[worst]], device(run, int(every.rank[worst]))
+    counts = np.unique(run.get(_counts)[every.kind[rows]])
+    split: Value = blocks(kind) if len(counts) == 1 else f"{counts[0]}-{counts[-1]}"
+    cores = here.cores(kind.core) if here else None
+    if text == "derived":
+        by_cycles = run.get(working)
+        split, cores = round(float(np.median(by_cycles.count[rows]))), int(by_cycles.cores[worst])
     return Candidate(
-        "idle_cores", "found",
+        "idle_cores", text,
         {
-            "type": kind.type, "ranks": ranks, "blocks": blocks(kind), "cores": here.cores(kind.core) if here else None,
+            "type": kind.type, "ranks": ranks, "blocks": split, "cores": cores,
             **of_a_step(run, every, rows), "shapes": spoken(kind.input_shapes) or None,
-            "origin": str(origin(run, int(every.span_id[worst]))) or kind.name[:80],
+            "origin": str(origin(run, int(every.span_id[worst]))) or None,
         },
         evidence(every, rows, cut), Change(tasks=every.span_id[rows], task_ns=cut), "medium",
+        measured_ns=most_of_a_rank(every.rank[rows], cut),
     )  # fmt: skip

@@ -3,14 +3,16 @@
 ## What it measures
 Every gap of the device is cut into pieces, each with a cause (host, launch, synchronising call, allocation, and so on).
 What is left over has no cause. The task that ends the gap has no known launch, or its launch was there in time and no
-wait was recorded. This adds up what is left over, rank by rank.
+wait was recorded. This adds up what is left over, rank by rank. It also says what the host was in
+during that time. And it says for how much of it the next task had already been launched.
 
 ## Why it costs
 An idle device computes nothing. The time is as lost as time with a known reason; only its remedy is not known yet.
 
 ## What to do
-Record what is missing: the finding names the settings that this capture lacks. Where everything was recorded, look
-outside the process: a sleep, a lock, input or output. Another process may use the same cores or the same device.
+Record what is missing: the finding names the settings that this capture lacks. Where the next task had been launched
+already, the host was not late. Then look at waits between streams, at copies, and at other processes on the
+device. Where everything was recorded, look outside the process: a sleep, a lock, input or output.
 
 ## Limits of the method
 No replay can tell what would be gained, because nothing says what the device waited for. The saving is therefore the
@@ -27,42 +29,77 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import duckdb
+import numpy as np
 
 from npulens.analysis import limits as limits_
-from npulens.analysis.capability import explains, idle_untold
+from npulens.analysis.capability import explains, held, idle_untold, setting
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
-from npulens.analysis.idle.blame import GAPS, blames, evidence
+from npulens.analysis.idle.ahead import launch_ends
+from npulens.analysis.idle.blame import GAPS, Blame, blames, evidence
+from npulens.analysis.idle.host_spans import NONE
+from npulens.analysis.idle.inside import TELLS
 from npulens.analysis.idle.pieces import idle
-from npulens.analysis.limits import limit
+from npulens.analysis.limits import COVERED, limit
 from npulens.analysis.run import Run
 
 NEEDS = ("kernels",)
 
+_TITLE = (
+    "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) and nothing recorded says why"
+    "[[, {code_share} of that while the host is in {code}]]"
+)
+_TITLE_ZH = (
+    "rank {ranks}：设备每步空闲 {idle_ns}（{idle_share}），已采集的数据说明不了原因"
+    "[[，其中 {code_share} 的时间主机在 {code}]]"
+)
+#: What is known of the time all the same.
+_KNOWN = (
+    "[[For {early_share} of it the next task had already been launched: the host was not late there. The "
+    "device may have waited for another stream, an event or a copy. Another process may have used it, or the profiler "
+    "lost work. ]][[For {untold_share} of it the launch of the next task was not recorded. ]]"
+    "[[For {annotation_share} of it the host was in {annotation}. ]]"
+    "[[Of the time in {code}, {call_share} is in {call}. ]]"
+)
+_KNOWN_ZH = (
+    "[[其中 {early_share} 的时间，下一个任务早已下发，主机并不晚：设备可能在等另一条流、事件或拷贝，"
+    "可能被其他进程占用，也可能是采集器丢失了任务。]][[其中 {untold_share} 的时间，没有采集到下一个任务的下发。]]"
+    "[[其中 {annotation_share} 的时间主机在 {annotation}。]][[在 {code} 的时间里，{call_share} 在 {call}。]]"
+)
+
 TEXT = {
     "en": {
         "lacking": Words(
-            "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) and nothing recorded says why",
-            "Record the reason first: {setting}. The longest such gap lasts {longest_ns}; "
+            _TITLE,
+            _KNOWN + "Record the reason first: {setting}. The longest such gap lasts {longest_ns}; "
             "look there for what the host did.",
         ),
         "silent": Words(
-            "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) and nothing recorded says why",
-            "Host, launches and call stacks were recorded, and they show nothing there. The longest such gap lasts "
-            "{longest_ns}: look outside the process, at sleeps, locks, input and output, and other processes.",
+            _TITLE,
+            _KNOWN + "Host, launches and call stacks were recorded, and they show nothing there. The longest such gap "
+            "lasts {longest_ns}: look outside the process, at sleeps, locks, input and output, and other processes.",
         ),
+        "known": Words(_TITLE, _KNOWN + "The longest such gap lasts {longest_ns}."),
     },
     "zh": {
         "lacking": Words(
-            "rank {ranks}：设备每步空闲 {idle_ns}（{idle_share}），已采集的数据说明不了原因",
-            "请先采集原因：{setting}。其中最长的一段空闲为 {longest_ns}，请看主机当时在做什么。",
+            _TITLE_ZH,
+            _KNOWN_ZH + "请先采集原因：{setting}。其中最长的一段空闲为 {longest_ns}，请看主机当时在做什么。",
         ),
         "silent": Words(
-            "rank {ranks}：设备每步空闲 {idle_ns}（{idle_share}），已采集的数据说明不了原因",
-            "主机、下发和调用栈均已采集，但这些时段没有任何记录。最长的一段为 {longest_ns}："
+            _TITLE_ZH,
+            _KNOWN_ZH + "主机、下发和调用栈均已采集，但这些时段没有任何记录。最长的一段为 {longest_ns}："
             "请检查进程之外的因素，如休眠、锁、读写和其他进程。",
         ),
+        "known": Words(_TITLE_ZH, _KNOWN_ZH + "其中最长的一段空闲为 {longest_ns}。"),
     },
 }
+
+#: Less of the time is not worth a sentence.
+_WORTH = 0.05
+#: Code that is no code: the host was between two calls.
+_BETWEEN = " -> "
+#: Of so much of it stacks would tell nothing more: the host was not late, or in one operator.
+MOST = 0.5
 
 
 @dataclass(frozen=True)
@@ -74,17 +111,51 @@ class Limits(limits_.Limits):
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate for each group of ranks that idle alike without a reason."""
-    setting = explains(run)
     if (untold := idle_untold(run)) is not None:
         raise NotMeasured(*untold)
     for found in blames(run, "unknown"):
         most = max(found.host[rank].total() for rank in found.ranks)
         longest = max(int((found.host[rank].ends - found.host[rank].starts).max(initial=0)) for rank in found.ranks)
-        told = {name: value for name, value in found.numbers.items() if name not in ("code", "code_share")}
-        numbers: dict[str, Value] = {**told, "longest_ns": longest, "setting": setting}
+        known = _known(run, found)
+        wanted = _setting(run, found, known)
+        at = found.numbers if _BETWEEN not in str(found.numbers["code"]) else {"code": None, "code_share": None}
+        numbers: dict[str, Value] = {**found.numbers, **at, **known, "longest_ns": longest, "setting": wanted}
+        told = "known" if known["early_share"] or numbers["code"] else "silent"
         shown = evidence(run, run.get(idle), found.pieces[:GAPS])
         yield Candidate(
-            "idle_unexplained", "lacking" if setting else "silent", numbers, shown, Change(), "low",
+            "idle_unexplained", "lacking" if wanted else told, numbers, shown, Change(), "low",
             ceiling_ns=most, measured_ns=most, replayed=False,
         )  # fmt: skip
 
+
+def _known(run: Run, found: Blame) -> dict[str, Value]:
+    """How much of the time was launched before its gap or has no known launch, and what the host was in."""
+    pieces = run.get(idle)
+    start, end = pieces.start[found.pieces], pieces.end[found.pieces]
+    length, launched = end - start, launch_ends(run, pieces)[found.pieces]
+    whole = max(1, int(length.sum()))
+    early = int(np.maximum(0, end - np.maximum(start, launched))[launched != NONE].sum()) / whole
+    untold = int(length[launched == NONE].sum()) / whole
+    numbers: dict[str, Value] = {
+        "early_share": early if early >= _WORTH else None, "untold_share": untold if untold >= _WORTH else None,
+    }  # fmt: skip
+    inside = found.inside
+    if inside is None:
+        return numbers
+    (annotation, in_it), (call, in_call) = inside.annotation, inside.runtime
+    if in_it >= TELLS * whole and annotation != inside.code:
+        numbers |= {"annotation": annotation, "annotation_share": in_it / whole}
+    if inside.code and call != inside.code and 2 * in_call >= inside.ns:
+        numbers |= {"call": call, "call_share": in_call / inside.ns}
+    return numbers
+
+
+def _setting(run: Run, found: Blame, known: dict[str, Value]) -> str | None:
+    """What to record: call stacks only where they can tell more, launches and the host's calls where they lack."""
+    inside = found.inside
+    in_code = inside.ns / max(1, inside.whole_ns) if inside is not None and _BETWEEN not in inside.code else 0.0
+    early = known["early_share"]
+    if (isinstance(early, float) and early >= MOST) or in_code >= MOST:
+        lacking = [name for name in ("launches", "host_ops", "runtime_calls") if held(run, name) < COVERED]
+        return ", ".join(dict.fromkeys(one for name in lacking if (one := setting(run, name)))) or None
+    return explains(run)

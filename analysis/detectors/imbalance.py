@@ -80,12 +80,12 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     alike = [found for found in (run.get(work).of(ranks) for ranks in _stages(run)) if len(found.ranks) > 1]
     if not alike:
         if len(run.get(work).ranks) > 1:
-            if len(run.get(pipelines)) * len(run.get(pipelines)[0]) < (run.world_size or 0):
+            if len(run.get(pipelines)) * len(run.get(pipelines)[0]) < run.least_world:
                 raise NotMeasured(
                     "only one rank of each pipeline stage was captured", "每个流水线阶段只采集了一张卡",
                     "a profile of every rank",
                 )  # fmt: skip
-        elif len(run.get(collectives)) or (run.world_size or 1) > 1:
+        elif len(run.get(collectives)) or run.least_world > 1:
             raise NotMeasured("only one rank was captured", "只采集了一张卡", "a profile of every rank")
     for found in alike:
         yield from _busier(run, found, limits)

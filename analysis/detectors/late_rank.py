@@ -34,26 +34,55 @@ import numpy as np
 from npulens.analysis import limits as limits_
 from npulens.analysis.device.family import family
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Value, Words
+from npulens.analysis.idle.blame import ONCE_SHARE
 from npulens.analysis.intervals import Ints
+from npulens.analysis.ranks.clock import clock
 from npulens.analysis.ranks.collectives import POINT_TO_POINT, SHIFTS, UNNAMED, Collectives, collectives
 from npulens.analysis.ranks.exposure import between_stages
 from npulens.analysis.ranks.lateness import Late, bare, excess, late_peers, said, told_share, waited_less, witnessed
 from npulens.analysis.ranks.waits import GUESSED, UNKNOWN, complete, waits
 from npulens.analysis.replay import whatif
 from npulens.analysis.run import Run
+from npulens.analysis.say import ONCE
 from npulens.analysis.steady import of_step, steady_ns
 
 NEEDS = ("collectives",)
 _MOST, _PEERS = 10, 16  # windows of each side; peers looked at, the latest first
 #: Of this share of the collectives' time waits have to be known before nobody is called late.
 _TOLD = 0.8
+#: A rank was late before the recording where its first step begins so much later, as a share of what is waited for it.
+_SKEW = 0.5
+#: Ranks take turns where the late one waits at least this share of what the others wait for it.
+_TURN = 0.4
 
 _HEAD = "{who} {wait_ns} of each step ({wait_share}{bare})"
-_HEAD_ZH = "rank {waiting} 每步有 {wait_ns}（{wait_share}{bare_zh}）"
+_HEAD_ZH = "rank {waiting} 每步{up_zh}有 {wait_ns}（{wait_share}{bare_zh}）"
 _SAVES = "If the last rank arrived when the second-slowest does, each step would be {saving_ns} shorter."
 _SAVES_ZH = "若最后一张卡与倒数第二张卡同时到达，每步可缩短 {saving_ns}。"
-_SEE = "The other findings of rank {peer} say more. " + _SAVES
-_SEE_ZH = "rank {peer} 的其他结论有更多说明。" + _SAVES_ZH
+_TURNS = (
+    "[[They take turns: rank {peer} waits {back_ns} of each step for these ranks too. Look for what varies from step "
+    "to step on every one of them: input, sizes, collections of garbage, other processes. ]]"
+)
+_TURNS_ZH = (
+    "[[它们互相等待：rank {peer} 每步也有 {back_ns} 在等这些卡。请在每张卡上查看逐步变化的因素：数据输入、"
+    "数据大小、垃圾回收、其他进程。]]"
+)
+_SKEWED = (
+    "[[Rank {peer} began its first step {skew_ns} after rank {longest}: so much of it was so before the recording. "
+    "Record later steps before anything is changed. ]]"
+)
+_SKEWED_ZH = (
+    "[[rank {peer} 的第一步比 rank {longest} 晚开始 {skew_ns}：这部分在采集之前就已存在。修改之前请采集之后的步。]]"
+)
+_SEE = _TURNS + _SKEWED + "The other findings of rank {peer} say more. " + _SAVES
+_SEE_ZH = _TURNS_ZH + _SKEWED_ZH + "rank {peer} 的其他结论有更多说明。" + _SAVES_ZH
+_AT_ONCE = (
+    "It happened once: look at that moment for a warm-up, garbage collection or another process on the host. Record "
+    "more steps before anything is changed. "
+)
+_AT_ONCE_ZH = "它只发生了一次：请查看当时是否在预热、垃圾回收，或主机上有其他进程。修改之前请先采集更多的步。"
+_LOST = "At most {gain_ns} of the recorded time is lost to it."
+_LOST_ZH = "因此损失至多 {gain_ns} 的采集时长。"
 TEXT = {
     "en": {
         "uncaptured": Words(
@@ -64,11 +93,11 @@ TEXT = {
             "processes and the clock of its device. " + _SAVES,
         ),
         "idle": Words(
-            _HEAD + " for rank {peer}: its device idles {idle_ns} longer than theirs",
+            _HEAD + " for rank {peer}: its device idles {idle_ns} longer than {theirs}",
             "The host of rank {peer} issues work too late; see what it does in its gaps. " + _SEE,
         ),
         "busy": Words(
-            _HEAD + " for rank {peer}: its device works {busy_ns} longer than theirs",
+            _HEAD + " for rank {peer}: its device works {busy_ns} longer than {theirs}",
             "Compare its kernels with theirs: more tokens, other shapes, a lower clock. " + _SEE,
         ),
         "captured": Words(_HEAD + " for rank {peer}", _SEE),
@@ -92,6 +121,19 @@ TEXT = {
             "over the same steps, with names of groups and members (torch.distributed initialised before profiling). "
             "Look at the host and the input of rank {peer} first. " + _SAVES,
         ),
+        "once": Words(
+            "{who} {once_ns} in step {once_step}, and hardly in another ({once_share} of the recorded time), "
+            "for {whom}",
+            _AT_ONCE + _LOST,
+        ),
+        "ordered_once": Words(
+            "Rank {peer} comes last to {last_share} of {count} collectives, by the order of calls. Rank {witness} "
+            "waits {once_ns} for it in step {once_step}, and hardly in another",
+            "Nothing proves which calls of the ranks are the same collective, so this is a hint. Record every rank "
+            "over the same steps, with names of groups and members (torch.distributed initialised before profiling). "
+            + _AT_ONCE
+            + _LOST,
+        ),
         "local": Words(
             _HEAD + " for member {member} of group {group}",
             "The capture does not list the group's ranks (profiler_metadata.json); profile that member. " + _SAVES,
@@ -105,11 +147,11 @@ TEXT = {
             "并检查其主机的数据输入、垃圾回收、绑核、其他进程和设备频率。" + _SAVES_ZH,
         ),
         "idle": Words(
-            _HEAD_ZH + "在等 rank {peer}：它的设备比其他卡多空闲 {idle_ns}",
+            _HEAD_ZH + "在等 rank {peer}：它的设备比{theirs_zh}多空闲 {idle_ns}",
             "rank {peer} 的主机下发过晚，请看它在空闲时做了什么。" + _SEE_ZH,
         ),
         "busy": Words(
-            _HEAD_ZH + "在等 rank {peer}：它的设备比其他卡多工作 {busy_ns}",
+            _HEAD_ZH + "在等 rank {peer}：它的设备比{theirs_zh}多工作 {busy_ns}",
             "请对比它与其他卡的算子：token 更多、形状不同或频率更低。" + _SEE_ZH,
         ),
         "captured": Words(_HEAD_ZH + "在等 rank {peer}", _SEE_ZH),
@@ -130,6 +172,16 @@ TEXT = {
             "没有数据能证明各卡的哪些调用是同一次集合通信，因此仅供参考。请在相同的步上采集所有卡，"
             "并带上通信域名称与成员（先初始化 torch.distributed 再采集），先检查 rank {peer} 的主机和数据输入。"
             + _SAVES_ZH,
+        ),
+        "once": Words(
+            "{who_zh} 在第 {once_step} 步等待 {once_ns}（占采集时长 {once_share}），其他步几乎没有：在等{whom_zh}",
+            _AT_ONCE_ZH + _LOST_ZH,
+        ),
+        "ordered_once": Words(
+            "按调用顺序，{count} 次集合通信中有 {last_share} 由 rank {peer} 最后到达；"
+            "rank {witness} 在第 {once_step} 步为此等待 {once_ns}，其他步几乎没有",
+            "没有数据能证明各卡的哪些调用是同一次集合通信，因此仅供参考。请在相同的步上采集所有卡，"
+            "并带上通信域名称与成员（先初始化 torch.distributed 再采集）。" + _AT_ONCE_ZH + _LOST_ZH,
         ),
         "local": Words(
             _HEAD_ZH + "在等通信域 {group} 的成员 {member}",
@@ -161,21 +213,30 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
             "profiler_level=Level1" if run.get(family) == "npu" else "a profile of every rank over the same steps",
         )
     if not peers and _only_passed_on(run, least):
+        missing = ("not all of them were captured", "且未采集全部卡")
+        if run.missing_ranks is None:
+            missing = ("nothing says whether all of them were captured", "且无法判断是否已采集全部卡")
         raise NotMeasured(
-            "the ranks only send and receive (see pipeline_bubble), and not all of them were captured",
-            "各卡之间只有收发（见 pipeline_bubble），且未采集全部卡",
+            f"the ranks only send and receive (see pipeline_bubble), and {missing[0]}",
+            f"各卡之间只有收发（见 pipeline_bubble），{missing[1]}",
             "a profile of every rank over the same steps",
         )  # fmt: skip
     yield from (_candidate(run, late) for late in peers)
 
 
 def _only_passed_on(run: Run, least: float) -> bool:
-    """Whether the job has no collective, and a rank waits in sends and receives for ranks that were not captured."""
-    operators = run.get(collectives)
-    passed, waiting = operators.of_kinds(POINT_TO_POINT), run.get(between_stages)
-    if waiting is None or waiting.longest_ns < least or not passed.all():
+    """Whether the job has no collective, and a rank waits in sends and receives for ranks that were not captured.
+
+    Where nothing says what is computed beside them, any of them may be such a wait.
+    """
+    operators, waiting = run.get(collectives), run.get(between_stages)
+    passed = operators.of_kinds(POINT_TO_POINT)
+    if not len(operators) or not passed.all() or complete(run, operators).all():
         return False
-    return not complete(run, operators).all()
+    if waiting is not None:
+        return waiting.longest_ns >= least
+    bare = [rank for rank in run.ranks if run.activity(rank).computing is None]
+    return bool(np.isin(operators.rank, bare).any())
 
 
 def _shown(run: Run, late: Late, least: float) -> bool:
@@ -190,29 +251,88 @@ def _hint(run: Run, order: Order) -> Candidate:
         "peer": order.rank, "witness": order.waiting, "count": order.count, "last_share": order.last / order.count,
         "wait_ns": wait, "wait_share": of_step(run, wait),
     }  # fmt: skip
+    step = _only_step(run, operators.step[order.rows], order.row_wait_ns)
+    if step is not None:
+        numbers |= _once(run, step, order.wait_ns, order.late_ns)
     evidence = tuple(
         Evidence(order.waiting, int(operators.ts[row]), ns, int(operators.span_id[row]), str(operators.name[row]))
         for row, ns in zip(order.rows[:_MOST].tolist(), order.row_wait_ns[:_MOST].tolist(), strict=True)
     )
     return Candidate(
-        "late_rank", "ordered", numbers, evidence, Change(), "low", order.late_ns, order.wait_ns, replayed=False
-    )
+        "late_rank", "ordered" if step is None else "ordered_once", numbers, evidence, Change(), "low", order.late_ns,
+        order.wait_ns, replayed=False,
+    )  # fmt: skip
+
+
+def _only_step(run: Run, steps: Ints, waited_ns: Ints) -> int | None:
+    """The step that has nearly all of these waits; None: others have their part, or there is no other."""
+    known, which = np.unique(steps, return_inverse=True)
+    if run.step_count < 2 or not len(known) or known[0] < 0:
+        return None
+    total = np.bincount(which.ravel(), waited_ns)
+    return int(known[np.argmax(total)]) if total.max() >= ONCE_SHARE * total.sum() else None
+
+
+def _once(run: Run, step: int, wait_ns: int, gain_ns: int) -> dict[str, Value]:
+    """What is said of waits in one step alone: a mean of all steps would show in none of them."""
+    share = wait_ns / run.wall_ns if run.wall_ns else 0.0
+    return {"per": ONCE, "once_step": str(step), "once_ns": wait_ns, "once_share": share, "gain_ns": gain_ns}
+
+
+def _whom(run: Run, late: Late) -> tuple[str, str]:
+    """For whom is waited, in English and Chinese."""
+    if late.rank is not None:
+        away = late.rank not in run.ranks
+        return f"rank {late.rank}" + (", not captured" if away else ""), f" rank {late.rank}" + ("（未采集）" * away)
+    if late.local is not None:
+        return f"member {late.local} of group {late.team}", f"通信域 {late.team} 的成员 {late.local}"
+    if late.guessed:
+        return "another rank, or for a slow link", "其他卡，或链路偏慢"
+    return "another rank; this capture does not say which", "其他卡，数据未说明是哪张"
+
+
+def _back_ns(run: Run, late: Late) -> int | None:
+    """What the late rank waits, a step, for those that wait for it; None where that is much less."""
+    back = [one.waited[late.rank].total() for one in run.get(late_peers)
+            if late.rank is not None and late.rank in one.waited and one.rank in late.waited]  # fmt: skip
+    return sum(back) // run.step_count if sum(back) >= _TURN * late.wait_ns else None
+
+
+def _skew_ns(run: Run, late: Late, witness: int) -> int | None:
+    """By how much the late rank's first step begins after that of the rank that waits most; None: by little."""
+    first, theirs = run.steps.get(late.rank, ()) if late.rank is not None else (), run.steps[witness]
+    if not first or not theirs or late.rank is None:
+        return None
+    times = run.get(clock)
+    unsure, wait = times.between_ns(late.rank, witness), late.waited[witness].total()
+    later = first[0].ts_ns + times.offset_ns(late.rank) - theirs[0].ts_ns - times.offset_ns(witness)
+    return later if unsure is not None and later - unsure >= _SKEW * wait else None
 
 
 def _candidate(run: Run, late: Late) -> Candidate:
     more = excess(run, late)
     ranks = sorted(late.waited, key=lambda rank: -late.gained[rank].total())
-    wait = late.wait_ns // run.step_count
+    wait, longest = late.wait_ns // run.step_count, max(late.waited, key=lambda rank: late.waited[rank].total())
     numbers: dict[str, Value] = {
         "who": said(sorted(ranks)), "waiting": sorted(ranks), "witness": ranks[0], "wait_ns": wait,
         "wait_share": of_step(run, wait), "peer": late.rank, "member": late.local,
         "bare": bare(late, run, ", {} of it without computing"), "bare_zh": bare(late, run, "，其中 {} 没有计算"),
-        "group": late.team, "uncertainty_ns": late.unsure_ns,
+        "up_zh": "最多" if len(ranks) > 1 else "", "longest": longest, "skew_ns": _skew_ns(run, late, longest),
+        "group": late.team, "back_ns": _back_ns(run, late), "uncertainty_ns": late.unsure_ns,
         "idle_ns": more.idle_ns // run.step_count if more else None,
         "busy_ns": more.busy_ns // run.step_count if more else None,
+        "theirs": "theirs" if len(ranks) == 1 else "the median of theirs",
+        "theirs_zh": "其他卡" if len(ranks) == 1 else "其他卡的中位数",
     }  # fmt: skip
+    operators, found = run.get(collectives), run.get(waits)
+    mine = late.rows[operators.rank[late.rows] == longest]
+    step = _only_step(run, operators.step[mine], found.wait_ns[mine])
+    if step is not None:
+        whom, whom_zh = _whom(run, late)
+        numbers |= {**_once(run, step, late.wait_ns, late.gain_ns), "whom": whom, "whom_zh": whom_zh}
+        numbers["who_zh"] = f"rank {', '.join(map(str, sorted(ranks)))}"
     return Candidate(
-        "late_rank", late.text(run, more), numbers,
+        "late_rank", late.text(run, more) if step is None else "once", numbers,
         witnessed(run, late, _MOST) + (more.evidence[:_MOST] if more else ()), waited_less(run, late),
         "low" if late.guessed else "medium" if late.clocked or late.rank is None else "high", late.gain_ns,
         late.gain_ns,
@@ -256,6 +376,10 @@ def _order(operators: Collectives, rows: Ints) -> Iterator[Order]:
     if len(ranks) < 2 or count.min() < _ENOUGH or count.max() - count.min() > SHIFTS:
         return
     place = np.stack([rows[operators.rank[rows] == rank][-count.min() :] for rank in ranks])  # by rank and call
+    # What no rank names may be a receive, and those of two ranks have nothing to do with each other.
+    place = place[:, ~operators.of_kinds(frozenset({""}))[place].all(axis=0)]
+    if place.shape[1] < _ENOUGH:
+        return
     kind = np.where(operators.of_kinds(UNNAMED), -1, operators.kind)[place]
     known = kind.max(axis=0)
     if ((kind >= 0) & (kind != known)).any():
@@ -277,6 +401,6 @@ def _order(operators: Collectives, rows: Ints) -> Iterator[Order]:
     waiting = int(np.argmax(wait.sum(axis=1)))
     order = np.argsort(-wait[waiting], kind="stable")[: int(mine.sum())]
     yield Order(
-        int(ranks[worst]), int(count.min()), int(mine.sum()), int(ranks[waiting]), int(wait[waiting].sum()),
+        int(ranks[worst]), place.shape[1], int(mine.sum()), int(ranks[waiting]), int(wait[waiting].sum()),
         int(total[worst]), place[waiting][order], wait[waiting][order],
     )  # fmt: skip

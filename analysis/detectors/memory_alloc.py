@@ -2,9 +2,10 @@
 
 ## What it measures
 Gaps of the device while the host is in a call that allocates, frees, maps or unmaps device memory, or in `empty_cache`.
-Frees that are followed at once by an allocation may be the caching allocator's second try. It found no block, gave
-everything back and asked again. They are counted, unless the pools are known to have had room. Nearly as many frees as
-allocations, and an allocation for every few kernels: then no allocator keeps what is freed.
+Calls for pinned memory of the host are told apart. Frees that are followed at once by an allocation may be the caching
+allocator's second try. It found no block, gave everything back and asked again. They are counted, unless the pools are
+known to have had room. Nearly as many frees as allocations, and an allocation for every few kernels: then no allocator
+keeps what is freed.
 
 ## Why it costs
 The caching allocator makes allocation free of charge as long as a cached block fits. A call to the driver takes from
@@ -13,7 +14,8 @@ The caching allocator makes allocation free of charge as long as a cached block 
 ## What to do
 Ascend: PYTORCH_NPU_ALLOC_CONF=expandable_segments:True; CUDA: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. No
 `empty_cache()` inside a step, shapes that repeat, a batch that leaves memory free. Large buffers once, at the start.
-Where nothing keeps freed memory: turn the caching allocator on again.
+Where nothing keeps freed memory: turn the caching allocator on again. Pinned memory of the host: allocate it once, or
+in the data loader's own thread.
 
 ## Limits of the method
 Needs runtime calls (Level1). Allocations of the first steps are normal: a capture should begin after them.
@@ -25,6 +27,7 @@ aclrtMalloc, aclrtFree in CANN.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -34,14 +37,17 @@ import numpy as np
 from npulens.analysis import limits as limits_
 from npulens.analysis.device.abilities import memory_bytes
 from npulens.analysis.finding import Candidate, Value, Words
-from npulens.analysis.idle.blame import everywhere
+from npulens.analysis.idle.blame import Blame, everywhere
 from npulens.analysis.idle.culprit import names
-from npulens.analysis.idle.host_names import special
+from npulens.analysis.idle.first_use import first_use
+from npulens.analysis.idle.host_names import LAYER, PINNED_CALLS, PINNED_FREES, special
 from npulens.analysis.idle.issue import KERNEL, tasks
+from npulens.analysis.idle.pieces import idle
 from npulens.analysis.limits import limit
 from npulens.analysis.run import Run
 
 NEEDS = ("kernels", "runtime_calls")
+_PINNED = re.compile(rf"{LAYER}(?:{PINNED_CALLS}|{PINNED_FREES})$")
 
 TEXT = {
     "en": {
@@ -54,6 +60,12 @@ TEXT = {
             "of the allocator). Remove empty_cache() from the step and keep shapes the same.[[ Allocations right after "
             "a free ({retries}) may be second tries. If so, the memory is full or in pieces, and a smaller batch or "
             "recomputation gives room.]]",
+        ),
+        "pinned": Words(
+            "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) while pinned memory of the host is "
+            "allocated or freed. {calls} calls in a step[[. {code_share} of the time in {code}]]",
+            "Allocate pinned memory once before the steps that count, and use it again. Let the data loader pin "
+            "batches in its own thread (pin_memory=True).",
         ),
         "uncached": Words(
             "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) while its memory is allocated or "
@@ -72,6 +84,11 @@ TEXT = {
             "[[rocm:  PYTORCH_HIP_ALLOC_CONF]] 中设 expandable_segments:True），训练步内不要调用 empty_cache()，"
             "保持形状不变。"
             "[[紧跟释放的 {retries} 次申请可能是重试；若是，则内存已满或碎片化，请减小批量或开启重计算。]]",
+        ),
+        "pinned": Words(
+            "rank {ranks}：申请或释放锁页主机内存时设备每步空闲 {idle_ns}（{idle_share}）；每步 {calls} 次调用"
+            "[[，{code_share} 的时间在 {code}]]",
+            "请在正式步之前一次性申请锁页内存并重复使用，或让 DataLoader 在自己的线程里完成锁页（pin_memory=True）。",
         ),
         "uncached": Words(
             "rank {ranks}：申请或释放设备内存时设备每步空闲 {idle_ns}（{idle_share}）；每步 {calls} 次调用，"
@@ -123,8 +140,17 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         **found.numbers, "calls": round(calls / run.step_count),
         "kernels": round(max(kernels.values()) / run.step_count), "retries": retries or None,
     }  # fmt: skip
-    text = "uncached" if uncached else "found"
+    text = "pinned" if _pinned(run, found) else "uncached" if uncached else "found"
     yield Candidate("memory_alloc", text, numbers, found.evidence, change, measured_ns=found.measured_ns)
+
+
+def _pinned(run: Run, found: Blame) -> bool:
+    """Whether most of the time is in calls for pinned memory of the host."""
+    pieces = run.get(idle)
+    length, host = (pieces.end - pieces.start)[found.pieces], pieces.host[found.pieces]
+    known = names(run, host)
+    mine = [span in known and _PINNED.search(known[span]) is not None for span in host.tolist()]
+    return bool(2 * length[mine].sum() > length.sum())
 
 
 def _calls(run: Run, rank: int, near_ns: float) -> _Calls:
@@ -136,7 +162,10 @@ def _calls(run: Run, rank: int, near_ns: float) -> _Calls:
     after = frees[:-1] & ~frees[1:] & near
     window, starts = run.window(rank), spans.starts[mine]
     inside = np.zeros(len(starts), bool) if window is None else (starts >= window[0]) & (starts < window[1])
-    return _Calls(int((inside & ~frees).sum()), int((inside & frees).sum()), int((after & inside[1:]).sum()))
+    if (once := run.get(first_use).get(rank)) is not None:  # a library builds its context with a free
+        inside &= once.times.within(starts, starts + 1) == 0
+    retried = after & inside[1:] & inside[:-1]
+    return _Calls(int((inside & ~frees).sum()), int((inside & frees).sum()), int(retried.sum()))
 
 
 def _kernels(run: Run, rank: int) -> int:

@@ -56,7 +56,8 @@ from npulens.analysis.limits import COVERED, limit
 from npulens.analysis.run import Run
 from npulens.analysis.say import number
 from npulens.analysis.steady import steady_ns
-from npulens.analysis.work.operators import BUSY_ENDS, GOOD, PIPES, SHORT_NS, SURELY_COMPUTE, Operator, operators
+from npulens.analysis.work.judged import most_of_a_rank
+from npulens.analysis.work.operators import BUSY_ENDS, GOOD, PIPES, SHORT_NS, Operator, operators, surely_compute
 
 NEEDS = ("kernels", "kernel_counters")
 
@@ -80,7 +81,8 @@ TEXT = {
             "the cube for {busy_share}. {kernel_ns} of each step in {count} kernels[[, most on {shapes}]]",
             "By its shapes the cube is the limit. Let the sides be multiples of 16 (inner axes of 512 bytes), keep "
             "the weights in FRACTAL_NZ (torch_npu.npu_format_cast). Try another tiling: AOE, jit_compile, a newer "
-            "CANN. Launched by {origin}.",
+            "CANN.[[ The cube works for {cube_ns} where the shapes need {need_ns}: write it as another operator, a "
+            "convolution whose stride is its kernel as a linear layer.]] Launched by {origin}.",
         ),
     },
     "zh": {
@@ -101,13 +103,17 @@ TEXT = {
             "rank {ranks}：{type} 本应受限于计算，却忙于搬运：{pipe} 忙碌占比 {pipe_share}，Cube 只有 {busy_share}；"
             "每步 {kernel_ns}，共 {count} 个[[，主要在 {shapes}]]",
             "按形状看瓶颈应是 Cube。请让各边为 16 的倍数（内轴 512 字节），权重使用 FRACTAL_NZ 格式"
-            "（torch_npu.npu_format_cast），并尝试其他 tiling：AOE、jit_compile、更新的 CANN。由 {origin_zh} 下发。",
+            "（torch_npu.npu_format_cast），并尝试其他 tiling：AOE、jit_compile、更新的 CANN。"
+            "[[Cube 工作了 {cube_ns}，而按形状只需 {need_ns}：请换一种写法，例如步长等于卷积核的卷积可写成线性层。]]"
+            "由 {origin_zh} 下发。",
         ),
     },
 }
 
 #: For which part of its time the pipe that has to work is busy in a good kernel.
 REACHED = 0.8
+#: A cube that multiplies for so many times what the shapes need works on padding, or on few channels at a time.
+WASTES = 2.0
 #: A kernel none of whose pipes is busy for so much of its time does what is not counted: it waits for something else.
 _LEAST_BUSY = 0.05
 #: What only moves is for the detectors of copies and layouts.
@@ -172,17 +178,15 @@ def stalled(run: Run, least_ns: float = Limits.least_ns, most_busy: float = Limi
     way[~(counted & (every.dur >= least_ns) & _own(run))] = -1
     roof = np.where(np.isnan(done.times.share), 0.0, done.times.roof_ns)
     whole = every.dur * run.get(shares).used - run.get(clocked).cut
-    left = np.maximum(np.maximum(whole * busy / REACHED, roof[done.of] / GOOD), SHORT_NS)
+    needed = np.where((way == 2) & _wasted(whole * cube, roof[done.of]), 0.0, whole * busy / REACHED)
+    left = np.maximum(np.maximum(needed, roof[done.of] / GOOD), SHORT_NS)
     cut = np.where(way >= 0, np.maximum(0, whole - left), 0).astype(np.int64)
     return Stalled(cut, np.where(cut > 0, way, -1), busy, counted)
 
 
-def most_of_a_rank(rank: Ints, ns: Ints) -> int:
-    """The sum of the rank that has most."""
-    ranks, which = np.unique(rank, return_inverse=True)
-    total = np.zeros(len(ranks), np.int64)
-    np.add.at(total, which.ravel(), ns)
-    return int(total.max(initial=0))
+def _wasted(cube_ns: Floats, need_ns: Floats) -> Bools:
+    """Whether the cube works for several times what the shapes need."""
+    return np.asarray((need_ns > 0) & (cube_ns > WASTES * need_ns))
 
 
 def bound(one: Operator) -> str | None:
@@ -193,7 +197,7 @@ def bound(one: Operator) -> str | None:
     if least.bound is not None:
         return least.bound
     work = one.work
-    sure = least.matrix and work.matrix and work.bytes and work.matrix >= SURELY_COMPUTE * work.bytes
+    sure = least.matrix and work.matrix and work.bytes and work.matrix >= surely_compute(one.precision) * work.bytes
     return "compute" if sure else None
 
 
@@ -245,11 +249,18 @@ def _measured(every: Kernels, found: Stalled, least_ns: float) -> None:
             "profiler_level=Level1, aic_metrics=PipeUtilization",
         )  # fmt: skip
     long = on_cores & found.counted & (every.dur >= least_ns)
-    if int(every.dur[long].sum()) < COVERED * int(every.dur[on_cores].sum()):
-        least = number("_ns", int(least_ns))
+    whole = int(every.dur[on_cores].sum())
+    judged, short = int(every.dur[long].sum()), int(every.dur[on_cores & (every.dur < least_ns)].sum())
+    if judged < COVERED * whole:
+        least, said_ = number("_ns", int(least_ns)), number("_share", judged / whole)
+        if 2 * short > whole:
+            raise NotMeasured(
+                f"most of the time is in kernels of less than {least}, too short to judge by their counters",
+                f"大部分时间在短于 {least} 的算子中，过短，无法用计数器判断", None,
+            )  # fmt: skip
         raise NotMeasured(
-            f"most of the time is in kernels of less than {least}, too short to judge by their counters",
-            f"大部分时间在短于 {least} 的算子中，过短，无法用计数器判断", None,
+            f"kernels of {least} and more whose pipes were counted have only {said_} of the time",
+            f"时长不短于 {least} 且采集了流水忙碌占比的算子只占 {said_} 的时间", None,
         )  # fmt: skip
 
 
@@ -262,6 +273,9 @@ def _candidate(
     weight = every.dur[alike]
     kind = every.kinds[every.kind[worst]]
     mean = {pipe: float(np.average(share[alike], weights=weight)) for pipe, share in pipes.items()}
+    need_ns = np.nan_to_num(run.get(operators).times.roof_ns)[run.get(operators).of[worst]]
+    cube_ns = every.dur[worst] * found.busy[worst]
+    wasted = text == "memory" and bool(_wasted(cube_ns, need_ns))
     moving = {pipe: share for pipe, share in mean.items() if text != "memory" or PIPES[pipe] == "memory"}
     pipe = max(moving, key=lambda name: moving[name])
     return Candidate(
@@ -271,6 +285,7 @@ def _candidate(
             "busy_share": float(np.average(found.busy[alike], weights=weight)), "pipe": pipe,
             "pipe_share": moving[pipe], "scalar_share": mean.get("scalar", 0.0),
             "shapes": spoken(kind.input_shapes) or None, **origins(run, int(every.span_id[worst])),
+            "cube_ns": int(cube_ns) if wasted else None, "need_ns": int(need_ns),
         },
         evidence(every, rows, cut), Change(tasks=every.span_id[rows], task_ns=cut), "medium",
         measured_ns=most_of_a_rank(every.rank[rows], cut),

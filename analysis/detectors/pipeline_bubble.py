@@ -34,8 +34,10 @@ from dataclasses import dataclass
 import duckdb
 
 from npulens.analysis import limits as limits_
-from npulens.analysis.finding import Candidate, Words
+from npulens.analysis.device.family import family
+from npulens.analysis.finding import Candidate, NotMeasured, Words
 from npulens.analysis.limits import limit
+from npulens.analysis.ranks.collectives import collectives
 from npulens.analysis.ranks.exposure import between_stages
 from npulens.analysis.ranks.stages import bubble_ns
 from npulens.analysis.run import Run
@@ -73,6 +75,13 @@ class Limits(limits_.Limits):
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate: the stage that waits most."""
     found = run.get(between_stages)
+    if found is None and (operators := _nameless(run)):
+        raise NotMeasured(
+            f"the capture does not say of {operators:,} operators of communication what they do; they may send and "
+            "receive",
+            f"有 {operators:,} 个通信算子未说明其类型，可能是收发",
+            "profiler_level=Level1" if run.get(family) == "npu" else None,
+        )  # fmt: skip
     if found is None or found.longest_ns < limits.least_share * run.get(steady_ns):
         return
     step = found.longest_ns // run.step_count
@@ -86,3 +95,10 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         min(found.longest_ns if bubble is None else bubble, found.longest_ns), found.longest_ns,
         replayed=bubble is None,
     )  # fmt: skip
+
+
+def _nameless(run: Run) -> int:
+    """How many operators of communication there are, where the capture says of none of them what it does."""
+    operators = run.get(collectives)
+    nameless = operators.of_kinds(frozenset({""}))
+    return int(nameless.sum()) if nameless.all() else 0

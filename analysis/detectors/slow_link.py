@@ -15,7 +15,8 @@ Look at the link: `hccn_tool -i N -link -g` and its statistics, cables and optic
 
 ## Limits of the method
 Only links of captured ranks are seen, with their tasks (Level1). Where a kind has fewer than 3 links, nobody knows
-which one is right. A link that is always shared by two streams looks slow.
+which one is right. A link that is always shared by two streams looks slow. Where collectives were recorded as a whole
+only, what the largest reaches is said instead.
 
 ## References
 MindStudio Insight and msprof-analyze, slow link: differences of bandwidth above 5 % between ranks; HCCL's tasks
@@ -31,16 +32,19 @@ import duckdb
 import numpy as np
 
 from npulens.analysis import limits as limits_
+from npulens.analysis.capability import capabilities
 from npulens.analysis.device.kernels import Floats
 from npulens.analysis.device.kinds import Bools
 from npulens.analysis.finding import Candidate, NotMeasured, Value, Words
 from npulens.analysis.intervals import Ints, combined
 from npulens.analysis.limits import limit
-from npulens.analysis.ranks.packets import Packets, faster, medians, packets, shown
+from npulens.analysis.ranks.exposure import exposed
+from npulens.analysis.ranks.packets import Packets, faster, lacking, medians, packets, shown
 from npulens.analysis.run import Run
+from npulens.analysis.say import number
 from npulens.analysis.steady import steady_ns
 
-NEEDS = ("comm_tasks", "peer_waits")
+NEEDS = ("collectives",)
 _LINKS, _MOST = 3, 16  # of a kind, to tell which one is slow; findings at most
 
 TEXT = {
@@ -76,6 +80,31 @@ class Limits(limits_.Limits):
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate per slow link, the slowest first."""
+    lacks = run.get(lacking)
+    if lacks is not None and not lacks.some:
+        raise _as_a_whole(run) or lacks.why
+    slow = list(_slow(run, limits))
+    if lacks is not None and all((one.measured_ns or 0) < limits.min_share * run.get(steady_ns) for one in slow):
+        raise lacks.why
+    yield from slow
+
+
+def _as_a_whole(run: Run) -> NotMeasured | None:
+    """Of a profiler that knows no parts of collectives: what the largest reaches as a whole; None: it has a setting."""
+    sized = [(one.best, one.collective) for one in run.get(exposed) if one.best is not None]
+    if run.get(capabilities)["comm_tasks"].collect_with is not None or not sized:
+        return None
+    best, name = max(sized, key=lambda one: (one[0].bytes, -one[0].ns))
+    size, ns = number("_bytes", best.bytes), number("_ns", best.ns)
+    rate = number("_bytes_per_s", best.bytes / best.ns * 1e9)
+    return NotMeasured(
+        f"collectives were recorded as a whole (the largest {name} moves {size} in {ns} or more: {rate}), "
+        "not link by link",
+        f"只采集到集合通信的整体（最大的 {name} 传输 {size}，至少用 {ns}，即 {rate}），没有逐条链路的数据", None,
+    )  # fmt: skip
+
+
+def _slow(run: Run, limits: Limits) -> Iterator[Candidate]:
     found = run.get(packets)
     known = found.peer >= 0
     if found.bare_ns < limits.min_share * run.get(steady_ns) or not known.any():

@@ -71,8 +71,9 @@ TEXT = {
             "there nothing recorded explains",
             "See what the machine did at those moments: other processes[[npu|cuda|rocm: , power or ECC events]], "
             "system jobs. Collect more steps[[npu:  with host_sys and sys_io]] around them. What grew: "
-            "device idle without cause {total_pause_ns}, kernels slower all at once {total_slower_ns}. In the longest "
-            "step computing {total_computing_ns}, communication {total_communication_ns}, idle {total_idle_ns}.",
+            "device idle without cause {total_pause_ns}, kernels slower all at once {total_slower_ns}. Longest step "
+            "against the median one: computing {total_computing_ns}, communication {total_communication_ns}, idle "
+            "{total_idle_ns}.",
         )
     },
     "zh": {
@@ -81,7 +82,7 @@ TEXT = {
             "请查看这些时刻机器在做什么：其他进程[[npu|cuda|rocm: 、功耗或 ECC 事件]]、系统任务；"
             "并在其前后[[npu: 用 host_sys 与 sys_io ]]多采几步。增长的部分：设备无故空闲 {total_pause_ns}，"
             "算子整体变慢 {total_slower_ns}；"
-            "最长一步中计算 {total_computing_ns}、通信 {total_communication_ns}、空闲 {total_idle_ns}。",
+            "最长一步与中位步之差：计算 {total_computing_ns}、通信 {total_communication_ns}、空闲 {total_idle_ns}。",
         )
     },
 }

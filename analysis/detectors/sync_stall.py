@@ -20,7 +20,9 @@ Where no runtime calls are recorded (Level0), `aten::_local_scalar_dense` and co
 for the calls. The last read of a step is taken for the loss, which is normal, unless half of the step's launches follow
 it. Where no steps are marked, the read at which the host's loop turns is that last one. It is the rarest of the kinds
 of reads that keep the host longest. Nearly every kernel that recurs must run between two of them. A run that shows no
-such loop counts as one step. A call around a copy longer than 20 us waits for the copy (see copy_exposed).
+such loop counts as one step. A call around a copy longer than 20 us waits for the copy (see copy_exposed). So does a
+blocking copy in which the device idles, where the device recorded no copies. Where reads in the middle of steps hold
+nothing up, the calls at the ends count. Of these it is the time in which the host sat in them and the device idled.
 
 ## References
 PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization"; aclrtSynchronizeStream in CANN.
@@ -36,13 +38,16 @@ import numpy as np
 
 from npulens.analysis import limits as limits_
 from npulens.analysis.finding import Candidate, Change, Value, Words
-from npulens.analysis.idle.blame import blames
+from npulens.analysis.idle.blame import blame, similar_ranks
+from npulens.analysis.idle.copy_calls import copy_calls
 from npulens.analysis.idle.device_reads import reads
 from npulens.analysis.idle.host_names import special
 from npulens.analysis.idle.host_spans import NONE
 from npulens.analysis.idle.pieces import idle
 from npulens.analysis.intervals import Ints
+from npulens.analysis.replay import whatif
 from npulens.analysis.run import Run
+from npulens.analysis.steady import steady_ns
 
 NEEDS = ("kernels", "launches")
 
@@ -50,7 +55,7 @@ TEXT = {
     "en": {
         "found": Words(
             "Rank {ranks}: synchronising calls ({calls} in each step) drain the device, which then idles {idle_ns} "
-            "({idle_share})[[; {code_share} of that in {code}]]",
+            "({idle_share})[[; {code_share} of that because of {code}]]",
             "Leave out what synchronises[[ ({code})]]. Keep values on the device, or read them every so many steps, "
             "or copy with non_blocking=True and look one step later."
             "[[npu:  Check that ASCEND_LAUNCH_BLOCKING is not set.]]"
@@ -61,7 +66,7 @@ TEXT = {
     "zh": {
         "found": Words(
             "rank {ranks}：每步 {calls} 次同步调用排空队列，"
-            "设备随后空闲 {idle_ns}（{idle_share}）[[，其中 {code_share} 在 {code}]]",
+            "设备随后空闲 {idle_ns}（{idle_share}）[[，其中 {code_share} 由 {code} 引起]]",
             "去掉引起同步的操作[[（{code}）]]：把值留在设备上、隔若干步再读，或用 non_blocking=True 拷贝后下一步再看。"
             "[[npu: 确认没有设置 ASCEND_LAUNCH_BLOCKING。]][[cuda: 确认没有设置 CUDA_LAUNCH_BLOCKING。]]"
             "[[rocm: 确认没有设置 HIP_LAUNCH_BLOCKING。]]",
@@ -78,18 +83,22 @@ class Limits(limits_.Limits):
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate: the ranks that are drained most."""
     pieces, midway = run.get(idle), run.get(reads)
-    found = next(blames(run, "sync_stall"), None)
-    if found is None:
+    mine = pieces.pick("sync_stall") & ~run.get(copy_calls).pieces
+    ranks = next(similar_ranks({rank: ns for rank, ns in pieces.totals(mine).items() if ns}), None)
+    if ranks is None:
         return
+    found = blame(run, pieces, ranks, mine)
     calls = np.unique(pieces.host[found.pieces])
     calls = calls[calls != NONE]
-    mine = pieces.pick("sync_stall")
     per_rank = max(
         _outermost(run, rank, pieces.host[of][mine[of]]) for rank in found.ranks for of in (pieces.on(rank),)
     )  # fmt: skip
     numbers: dict[str, Value] = {**found.numbers, "calls": max(1, round(per_rank / run.step_count))}
-    # Reads at the end of a step are normal. Of them only the idle time counts in which the host sat in the call.
-    change, ceiling = (midway.change, None) if midway.calls else (Change(syncs=calls), found.measured_ns)
+    # Reads at the end of a step are normal. Of them only the idle time counts in which the host sat in the call. So it
+    # does where reads in the middle of a step hold nothing up, and others do.
+    change, ceiling = midway.change, None
+    if not midway.calls or whatif.saved_ns(run, change) < limits.min_share * run.get(steady_ns):
+        change, ceiling = Change(syncs=calls), found.measured_ns
     yield Candidate(
         "sync_stall", "found", numbers, found.evidence, change, ceiling_ns=ceiling, measured_ns=found.measured_ns
     )  # fmt: skip

@@ -36,8 +36,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from math import prod, sqrt
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -49,21 +48,25 @@ from npulens.analysis import rules as rule_file
 from npulens.analysis.by_rank import by_rank
 from npulens.analysis.device.conversion import conversions
 from npulens.analysis.device.family import family
-from npulens.analysis.device.kernels import Floats, Kernels, kernels
-from npulens.analysis.device.kinds import TYPED, Bools, Kind, Kinds
-from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
+from npulens.analysis.device.kernels import Kernels, kernels
+from npulens.analysis.device.kinds import TYPED, Bools, Kind
+from npulens.analysis.device.products import operations, operations_of, plain, products, values
+from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Value, Words
 from npulens.analysis.idle.blame import said
 from npulens.analysis.idle.issue import QUEUED, RUNTIME
 from npulens.analysis.idle.launch_costs import kernel_calls, launch_costs
 from npulens.analysis.idle.origin import origins
 from npulens.analysis.intervals import Intervals, Ints
 from npulens.analysis.run import Run
+from npulens.analysis.steady import steady_ns
+from npulens.analysis.work.judged import enough, most_of_a_rank, some
 
 NEEDS = ("kernels",)
 
 #: Between two tasks that are queued already a stream takes 1 to 2 us (real captures); more has another cause.
 MOST_GAP_NS = 5_000
 GENERIC = "torch.compile, or one Triton kernel"
+_GENERIC_ZH = "torch.compile，或写一个 Triton 算子"
 
 
 class Limits(limits.Limits):
@@ -77,23 +80,45 @@ TEXT = {
             "{fused_ns}",
             "Use {operator}. The tensors between these kernels are written and read for nothing, "
             "{between_bytes} in each step. Launched by {origin}. What is given back counts launches that go, too.",
-        )
+        ),
+        "several": Words(
+            "Rank {ranks}: {chains} chains of separate kernels take {spent_ns} in each step, {fused_ns} as one kernel "
+            "each. Most is lost in {kernels} ({count} of them): {chain_ns} instead of {chain_fused_ns}",
+            "Use {operator}. The tensors between the kernels of a chain are written and read for nothing, "
+            "{between_bytes} in each step. That chain is launched by {origin}. What is given back counts launches that "
+            "go, too.",
+        ),
     },
     "zh": {
         "found": Words(
             "rank {ranks}：每步 {count} 处 {kernels} 是分开的算子，共 {chain_ns}，融合后约 {fused_ns}",
-            "请使用 {operator}。这些算子之间的张量每步白白读写 {between_bytes}。由 {origin_zh} 下发。"
+            "请使用 {operator_zh}。这些算子之间的张量每步白白读写 {between_bytes}。由 {origin_zh} 下发。"
             "收益也包含省掉的下发时间。",
-        )
+        ),
+        "several": Words(
+            "rank {ranks}：每步 {chains} 串算子没有融合，共 {spent_ns}，逐串融合后约 {fused_ns}；"
+            "损失最多的是 {kernels}（{count} 串）：{chain_ns}，融合后约 {chain_fused_ns}",
+            "请使用 {operator_zh}。每串算子之间的张量每步白白读写，共 {between_bytes}。"
+            "损失最多的那一串由 {origin_zh} 下发。收益也包含省掉的下发时间。",
+        ),
     },
 }
 
 
+#: What makes random masks.
+DROPS = ("dropout", "native_dropout", "bernoulli_", "feature_dropout")
+
+
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     every = run.get(kernels)
-    if len(every) and (every.kinds.bytes < 0).all():
-        collect_with = "profiler_level=Level1" if run.get(family) == "npu" else "record_shapes=True"
+    about = every.of(~every.kinds.memset)
+    some(about)
+    collect_with = "profiler_level=Level1" if run.get(family) == "npu" else "record_shapes=True"
+    if (every.kinds.bytes < 0).all():
         raise NotMeasured("no kernel has shapes", "算子未记录形状", collect_with)
+    if _most(run) < limits.min_share * run.get(steady_ns):
+        shaped = every.of(every.kinds.bytes >= 0)
+        enough(run, about, shaped, limits.min_share, ("kernels with shapes", "记录了形状的算子"))
     for operator, prices in run.get(_priced).items():
         if len(prices):
             at = every.rank[prices.rows[prices.begin]]
@@ -109,46 +134,60 @@ def fused(run: Run) -> Ints:
     return cut
 
 
+def _most(run: Run) -> int:
+    """What fusing every chain gives a rank back at most, with the launches and gaps that would be gone."""
+    every, ordinary = run.get(kernels), run.get(launch_costs).ordinary_ns
+    rows = np.concatenate([np.zeros(0, np.int64), *(prices.rows for prices in run.get(_priced).values())])
+    return most_of_a_rank(every.rank[rows], run.get(fused)[rows] + ordinary + MOST_GAP_NS)
+
+
 def _priced(run: Run) -> dict[str, Priced]:
     """By the operator that would do it, what the chains would save."""
     every = run.get(kernels)
     groups: dict[str, list[Chain]] = {}
     computes = every.of(run.get(conversions).map(lambda converted: converted is None).flags())
+    drops = every.of(every.kinds.types.map(lambda name: name in DROPS).flags())
+    drops &= run.get(family) == "cpu"
     for chain in chains(every):
         if chain.rule is None and computes[chain.begin : chain.end].sum() < 2:
             continue  # what only converts around one kernel is layout_conversion's
+        if chain.rule is not None and chain.rule.absorbed and drops[chain.begin : chain.end].any():
+            continue  # on a CPU torch has no fused attention that drops values
         groups.setdefault(chain.rule.operator if chain.rule else GENERIC, []).append(chain)
     return {operator: priced(every, found) for operator, found in groups.items()}
 
 
 def _candidate(run: Run, every: Kernels, operator: str, ranks: tuple[int, ...], prices: Priced) -> Candidate:
-    saved = prices.saved()
-    spent_of = np.zeros(len(prices.costs), np.int64)
-    np.add.at(spent_of, prices.pattern, saved)
-    most = int(np.argmax(spent_of))
-    worst = int(np.flatnonzero(prices.pattern == most)[0])
-    rule = prices.rules[most]
+    saved, spent = prices.saved(), _sum(every.dur[prices.rows], prices)
+    called = _called(every, prices)
+    most = int(np.argmax(np.bincount(called, saved)))
+    mine = called == most
+    order = np.argsort(-saved, kind="stable")
+    order = np.concatenate((order[mine[order]], order[~mine[order]]))  # the chain that is named first
+    worst = int(order[0])
+    rule = prices.rules[prices.pattern[worst]]
     if rule and run.get(family) != "npu":
         operator = rule.cuda
     rows, cut = prices.rows, prices.cut
     later = np.delete(rows, prices.begin)
     before = later - 1
     gaps = np.clip(every.ts[later] - (every.ts[before] + every.dur[before]), 0, MOST_GAP_NS)
-    largest = np.argsort(-saved, kind="stable")[:20]
+    largest = order[:20]
     ends = zip(rows[prices.begin[largest]].tolist(), rows[prices.end[largest] - 1].tolist(), strict=True)
-    per, spent = run.step_count * len(ranks), int(every.dur[rows].sum())
+    per = run.step_count * len(ranks)
     between = int(np.array([cost.moved - cost.outside for cost in prices.costs], np.int64)[prices.pattern].sum())
     first = rows[prices.begin[worst] : prices.end[worst]]
+    numbers: dict[str, Value] = {
+        "rule": rule.name if rule else None,
+        "ranks": said(ranks), "operator": operator, "operator_zh": in_chinese(operator),
+        "kernels": " + ".join(every.kinds[kind].type for kind in every.kind[first]),
+        "count": _each(int(mine.sum()), per), "chain_ns": int(spent[mine].sum()) // per,
+        "chain_fused_ns": int((spent - saved)[mine].sum()) // per, "chains": _each(len(saved), per),
+        "spent_ns": int(spent.sum()) // per, "fused_ns": int((spent - saved).sum()) // per,
+        "between_bytes": between // per, **origins(run, int(every.span_id[first[0]])),
+    }  # fmt: skip
     return Candidate(
-        "unfused", "found",
-        {
-            "rule": rule.name if rule else None,
-            "ranks": said(ranks), "count": max(1, round(len(saved) / per)), "operator": operator,
-            "between_bytes": between // per,
-            "kernels": " + ".join(every.kinds[kind].type for kind in every.kind[first]),
-            "chain_ns": spent // per, "fused_ns": (spent - int(cut.sum())) // per,
-            **origins(run, int(every.span_id[first[0]])),
-        },
+        "unfused", "found" if mine.all() else "several", numbers,
         tuple(
             Evidence(int(every.rank[begin]), int(every.ts[begin]),
                      int(every.ts[end] + every.dur[end] - every.ts[begin]), int(every.span_id[begin]),
@@ -159,6 +198,30 @@ def _candidate(run: Run, every: Kernels, operator: str, ranks: tuple[int, ...], 
                delays=every.span_id[later], delay_ns=gaps),
         "high" if rule else "medium", measured_ns=int(cut.sum()) // len(ranks),
     )  # fmt: skip
+
+
+def _called(every: Kernels, prices: Priced) -> Ints:
+    """Per chain a number that chains share whose kernels bear the same names, whatever their shapes."""
+    types = every.kinds.each(lambda kind: kind.type, *TYPED)
+    _, same = np.unique(np.array(types.values, np.str_), return_inverse=True)
+    of_row = same.ravel()[types.code][every.kind[prices.rows]]
+    patterns, first, which = np.unique(prices.pattern, return_index=True, return_inverse=True)
+    numbers: dict[bytes, int] = {}
+    called = np.zeros(len(patterns), np.int64)
+    for place, chain in enumerate(first.tolist()):
+        names = of_row[prices.begin[chain] : prices.end[chain]].tobytes()
+        called[place] = numbers.setdefault(names, len(numbers))
+    return called[which.ravel()]
+
+
+def _each(count: int, per: int) -> int | float:
+    """How often a step, on average."""
+    return count // per if count % per == 0 else count / per
+
+
+def in_chinese(operator: str) -> str:
+    """What to use instead, without words in English."""
+    return _GENERIC_ZH if operator == GENERIC else rule_file.in_chinese(operator)
 
 
 def _launches(run: Run, tasks: Ints) -> dict[int, Intervals]:
@@ -188,7 +251,6 @@ def _calls(run: Run) -> dict[str, Any]:
 # The cost follows from memory traffic. The kernels of a chain took `floor + bytes / bandwidth` each. The fused kernel
 # takes one floor. What comes from outside plus what leaves goes at the bandwidth the chain itself reached. What one
 # kernel hands to the next is neither written nor read.
-MATMUL = re.compile(r"matmul|^b?mm$|^addmm$|^baddbmm$|^linear$", re.I)
 #: Fewer make a chain only where a rule knows them: two neighbours are everywhere, and each pair saves one tensor.
 SHORTEST, LONGEST = 3, 8
 #: A kernel that does nothing takes 1 to 2 us on every device seen. Where all are longer, no more than this is a floor.
@@ -235,18 +297,6 @@ def _rule(rule: rule_file.Rule, entry: Mapping[str, Any]) -> Rule:
         rule.name, rule.operator or rule.cuda, rule.cuda, tuple(entry["steps"]), frozenset(entry.get("optional", ())),
         entry.get("after", False), entry.get("keeps", 0), entry.get("external", 0), entry.get("absorbed", False),
     )  # fmt: skip
-
-
-def plain(kind: Kind) -> str:
-    """An operator's type without how it is spelt: small letters, no underscores, no version."""
-    return _plain(kind.type)
-
-
-@lru_cache(maxsize=65536)
-def _plain(type_: str) -> str:
-    name = re.sub(r"v\d+$", "", type_.lower())
-    letters = re.sub(r"[^a-z]", "", name)
-    return "mm" if MATMUL.search(name) else "cast" if letters in ("copy", "tocopy", "to") else letters
 
 
 def chains(every: Kernels) -> Iterator[Chain]:
@@ -298,7 +348,7 @@ class Links:
         self.every = every
         self.track = every.track
         self.given, self.made = every.kinds.inputs, every.kinds.outputs
-        self.product = _products(every.kinds).tolist()
+        self.product = products(every.kinds).tolist()
         casts = every.kinds.each(lambda kind: plain(kind) == "cast", *TYPED).flags()
         self.alone = (casts | (self.given.count == 1)).tolist()
         self._known: dict[bytes, list[tuple[int, int]]] = {}
@@ -403,40 +453,6 @@ def traffic(kinds: list[Kind], rule: Rule | None) -> Traffic | None:
     return Traffic(moved, min(outside, moved), sum(operations(kind) for kind in kinds))
 
 
-@lru_cache(maxsize=65536)
-def values(shape: str) -> int:
-    """How many values a tensor of the shape holds."""
-    return prod(map(int, shape.split(","))) if shape else 1
-
-
-def operations(kind: Kind) -> float:
-    """Floating point operations of a matrix product: 2 B M N K. It follows from B M K, B K N and B M N values."""
-    if plain(kind) != "mm" or len(kind.inputs or ()) < 2 or not kind.outputs:
-        return 0.0
-    left, right, out = (shape for shape, _ in (*(kind.inputs or ())[:2], kind.outputs[0]))
-    batch = values(out.rsplit(",", 2)[0]) if out.count(",") > 1 else 1
-    return 2 * sqrt(values(left) * values(right) * values(out) / max(1, batch))
-
-
-def _products(kinds: Kinds) -> Bools:
-    """Which kinds are matrix products."""
-    return kinds.each(lambda kind: plain(kind) == "mm", *TYPED).flags()
-
-
-def operations_of(kinds: Kinds) -> Floats:
-    """`operations` of every kind."""
-    given, made = kinds.inputs, kinds.outputs
-    found = np.zeros(len(kinds))
-    mine = np.flatnonzero(_products(kinds) & (given.count > 1) & (made.count > 0))
-    first, out = given.first[mine], made.first[mine]
-    sizes = (given.values[first], given.values[first + 1], made.values[out], made.matrices[out])
-    found[mine] = [
-        2 * sqrt(left * right * whole / max(1, batch))
-        for left, right, whole, batch in zip(*(size.tolist() for size in sizes), strict=True)
-    ]
-    return found
-
-
 def floor_ns(every: Kernels) -> int:
     """What a kernel takes that does nothing: the shortest ones of this run."""
     return int(min(FLOOR_NS, np.percentile(every.dur, 1, method="lower"))) if len(every) else FLOOR_NS
@@ -515,7 +531,7 @@ def priced(every: Kernels, found: list[Chain]) -> Priced:
 def fused_ns(every: Kernels, chains_: Priced, spent: Ints, floor: int, rate: float) -> Ints:
     """What each chain would take as one kernel; `spent` is what each of its kernels took."""
     known = (every.kinds.bytes >= 0)[every.kind[chains_.rows]]
-    product = _products(every.kinds)[every.kind[chains_.rows]]
+    product = products(every.kinds)[every.kind[chains_.rows]]
     bound = np.maximum(0, _sum(spent * known, chains_) - _sum(known.astype(np.int64), chains_) * floor)
     shares = np.array([cost.outside / max(1, cost.moved) for cost in chains_.costs])
     found: Ints = floor + (bound * shares[chains_.pattern]).astype(np.int64)

@@ -31,6 +31,8 @@ _FACTS = (
 _AS_TORCH = {"rocm": "cuda"}
 #: Cores that hold the matrix unit, and those that do not. Where one kind of core does both it is called AI_CORE.
 CUBE, VECTOR = ("AI_CORE", "MIX_AIC"), ("AI_VECTOR_CORE", "MIX_AIV")
+#: Of so many us at least a counter tells the clock to a thousandth; a clock is between these.
+_LONG_US, _CLOCKS_MHZ = 10.0, (300.0, 4_000.0)
 #: The largest device known has 72 vector cores; more blocks than this are waves of blocks, not cores.
 MOST_CORES = 96
 
@@ -200,11 +202,14 @@ def _own_memory(run: Run) -> dict[int, int | None]:
 
 
 def _told(run: Run) -> dict[int, Seen]:
-    """Per rank: what info.json of msprof says of its device."""
-    names = ("ai_core_num", "aiv_num", "aic_frequency")
+    """Per rank: what info.json of msprof, or the properties that torch lists, say of its device."""
+    names = (("ai_core_num", "numSms"), ("aiv_num",), ("aic_frequency",))
     asked = ", ".join(
-        f"try_cast(json_extract_string(settings, '$.{name}') AS DECIMAL(12, 3))::DOUBLE" for name in names
-    )
+        "coalesce(" + ", ".join(
+            f"try_cast(json_extract_string(settings, '$.{name}') AS DECIMAL(12, 3))::DOUBLE" for name in same
+        ) + ")"
+        for same in names
+    )  # fmt: skip
     rows = run.con.execute(f"SELECT rank, {asked} FROM rank WHERE json_valid(settings)").fetchall()
     found = {}
     for rank, *numbers in rows:
@@ -268,12 +273,12 @@ def _seen(run: Run) -> dict[int, Seen]:
         # count that several kernels share is the number of cores. Far more blocks are waves.
         # CANN of 2023 calls both kinds of a divided device AI_CORE: where the cube counted no cycle it was the other.
         "SELECT rank, vector, max(block_num) FROM ("
-        "  SELECT rank, vector, block_num, count(*) OVER (PARTITION BY rank, vector, core, block_num) AS times FROM ("
+        "  SELECT rank, vector, core, block_num FROM ("
         "    SELECT rank, core, block_num, list_contains(?, core) OR span_id IN ("
         "      SELECT span_id FROM pmu WHERE metric = 'aic_total_cycles' AND value = 0"
         "    ) AS vector FROM kernel WHERE list_contains(?, core) AND block_num BETWEEN 2 AND ?"
-        "  )"
-        ") WHERE times > 1 GROUP BY ALL",
+        "  ) GROUP BY ALL HAVING count(*) > 1"
+        ") GROUP BY ALL",
         [list(VECTOR), [*CUBE, *VECTOR], MOST_CORES],
     ).fetchall():
         blocks[rank, vector] = count
@@ -282,4 +287,28 @@ def _seen(run: Run) -> dict[int, Seen]:
             "SELECT rank, max(value) FROM sample WHERE counter ILIKE '%core freq%' GROUP BY rank"
         ).fetchall()
     )
+    unnamed = {rank for (rank,) in run.con.execute(
+        "SELECT rank FROM rank WHERE device_name IS NULL AND backend = 'npu'"
+    ).fetchall()}  # fmt: skip
+    if unnamed - set(clocks):
+        clocks = _counted(run) | clocks
     return {rank: Seen(blocks.get((rank, False)), blocks.get((rank, True)), clocks.get(rank)) for rank in run.ranks}
+
+
+def _counted(run: Run) -> dict[int, float]:
+    """Per rank the clock, in whole MHz, by which the profiler turned the cycles of all cores into time.
+
+    A kernel of more blocks than cores shows less than that, so the highest is it. Short kernels say it too coarsely.
+    """
+    sides = " UNION ALL ".join(
+        f"SELECT span_id, max(value) FILTER (metric = '{cycles}') AS cycles, max(value) FILTER (metric = '{time}') AS "
+        f"us, '{core}' AS core FROM pmu WHERE metric IN ('{cycles}', '{time}') GROUP BY span_id"
+        for core, cycles, time in (("AI_CORE", "aic_total_cycles", "aicore_time(us)"),
+                                   ("AI_VECTOR_CORE", "aiv_total_cycles", "aiv_time(us)"))
+    )  # fmt: skip
+    rows: list[tuple[int, float]] = run.con.execute(
+        f"SELECT rank, max(round(cycles / us / block_num)) FROM ({sides}) JOIN kernel USING (span_id, core) "
+        "WHERE us >= ? AND block_num > 0 GROUP BY rank HAVING max(round(cycles / us / block_num)) BETWEEN ? AND ?",
+        [_LONG_US, *_CLOCKS_MHZ],
+    ).fetchall()
+    return dict(rows)

@@ -44,6 +44,11 @@ def _named(*told: str) -> str | None:
     return next((found for found, pattern in CONVERSIONS if any(pattern.search(name) for name in names)), None)
 
 
+def of_type(name: str) -> str | None:
+    """What an operator of this type converts; None if it computes."""
+    return _named(name)
+
+
 def copied(kind: Kind) -> tuple[str | None, str | None]:
     """Of a copy: the types it writes and reads, as its operator was called with; of anything else nothing."""
     if (kind.op or "").removeprefix("aten::") != "copy_":

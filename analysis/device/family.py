@@ -31,3 +31,9 @@ def by_msprof(run: Run) -> bool:
         "AND NOT EXISTS (SELECT 1 FROM span WHERE list_contains(?, kind)) FROM rank", [_OF_A_FRAMEWORK],
     ).fetchall()  # fmt: skip
     return bool(found)
+
+
+def by_msprof_op(run: Run) -> bool:
+    """Whether all that was recorded is one operator, by msprof op."""
+    ((found,),) = run.con.execute("SELECT bool_and(formats = ['opprof']) FROM rank").fetchall()
+    return bool(found)

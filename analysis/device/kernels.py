@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kinds import Bools, Kinds
 from npulens.analysis.finding import Evidence, NotMeasured, Value
+from npulens.analysis.idle.behind import counted
 from npulens.analysis.intervals import Ints, combined
 from npulens.analysis.limits import COVERED
 from npulens.analysis.run import Run
@@ -120,6 +121,11 @@ class Kernels:
     def end(self) -> Ints:
         return self.ts + self.dur
 
+    @property
+    def ran(self) -> bool:
+        """Whether there is one that computed: memory that was set to a value is listed too."""
+        return not self.kinds.memset.all()
+
     def __len__(self) -> int:
         return len(self.span_id)
 
@@ -136,11 +142,14 @@ class Kernels:
 
 
 def kernels(run: Run) -> Kernels:
-    """Every kernel of the run."""
+    """Every kernel of the run; where steps are judged, without those from before the first."""
     found = run.columns(
         f"SELECT * REPLACE (coalesce(host_id, {NO_HOST}) AS host_id, coalesce(host_track, {NO_HOST}) AS host_track, "
         f"coalesce(host_ts_ns, {NO_HOST}) AS host_ts_ns) FROM ({_CODES})"
     )
+    stays = counted(run, found["rank"], found["ts_ns"])
+    if not stays.all():
+        found = {name: values[stays] for name, values in found.items()}
     codes, first, kind = np.unique(found["code"].astype(np.uint64), return_index=True, return_inverse=True)
     # As one text: a list of as many numbers takes longer to hand over than the rest of the statement.
     chosen = [" ".join(map(str, found[name][first].tolist())) for name in ("span_id", "host_id")]
@@ -164,7 +173,8 @@ def identity(run: Run) -> Ints:
     A reduction over 64 channels has one grid whatever its images measure.
     """
     every = run.get(kernels)
-    known = every.of(every.kinds.there("input_shapes") | every.kinds.memset)
+    kinds = every.kinds  # what has no input, such as a generator of random numbers, has the shapes of its output
+    known = every.of(kinds.there("input_shapes") | kinds.there("output_shapes") | kinds.memset)
     if known.all():
         return every.kind
     ordinal = ordinals(run)
@@ -172,9 +182,9 @@ def identity(run: Run) -> Ints:
     same = np.where(known, every.kind, -1)
     if usable.any():
         _, named = np.unique(combined(every.kind[usable], ordinal[usable]), return_inverse=True)
-        same[usable] = len(every.kinds) + named.ravel()
+        same[usable] = len(kinds) + named.ravel()
     few = np.isin(every.rank, [rank for rank in run.ranks if len(run.steps[rank]) < ENOUGH])
-    placed = every.of(every.kinds.there("grid") & every.kinds.there("block"))
+    placed = every.of(kinds.there("grid") & kinds.there("block"))
     by_place = np.flatnonzero(~known & placed & (few | ~usable))
     alike = by_place[_alike(every.dur[by_place], every.kind[by_place])]
     same[alike] = every.kind[alike]

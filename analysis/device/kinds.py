@@ -7,6 +7,7 @@ A single kind is made when somebody asks for it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,8 +16,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from npulens.analysis.device.shapes import Lists, Tensors, joined, like_largest, lists, tensors_of
-from npulens.analysis.device.tensors import tensors
+from npulens.analysis.device.shapes import Lists, Tensors, joined, like_largest, lists, products_of, tensors_of
+from npulens.analysis.device.tensors import PRODUCTS, TURNED, product, tensors
 from npulens.analysis.intervals import Ints, combined
 
 T = TypeVar("T")
@@ -25,8 +26,28 @@ Bools = NDArray[np.bool_]
 
 #: Operators that leave one number per row. Over which dimensions is not recorded: the last is what norms do.
 REDUCTIONS = ("mean", "sum", "amax", "amin", "var", "norm", "linalg_vector_norm")
+#: So much of a kernel's name is said.
+LONGEST = 60
 #: What `Kind.type` follows from.
 TYPED = ("name", "op_type", "op")
+
+
+def unmangled(name: str) -> str:
+    """The function of a name that a C++ compiler wrote: `_ZN2ck6device3runEv` is run. Others as they are."""
+    rest = name.removeprefix("_Z").removeprefix("N") if name.startswith("_Z") else ""
+    found = name
+    while size := re.match(r"\d{1,4}", rest):
+        begin = len(size[0])
+        found, rest = rest[begin : begin + int(size[0])], rest[begin + int(size[0]) :]
+    return found or name
+
+
+def shortened(name: str) -> str:
+    """A kernel's name without its arguments, as much of it as a sentence can hold."""
+    plain = name.replace("(anonymous namespace)::", "").removeprefix("void ")
+    bare = unmangled(plain.split("(")[0].split("<")[0])
+    # Of a function in namespaces the end says most, of the names that generators of kernels make the begin.
+    return bare[-LONGEST:] if "::" in bare else bare[:LONGEST]
 
 
 @dataclass(frozen=True)
@@ -52,8 +73,7 @@ class Kind:
     @cached_property
     def type(self) -> str:
         """What people call it: its type, else the operator that launched it, else its name."""
-        plain = self.name.replace("(anonymous namespace)::", "").removeprefix("void ")
-        return self.op_type or (self.op or "").removeprefix("aten::") or plain.split("(")[0].split("<")[0][-60:]
+        return self.op_type or (self.op or "").removeprefix("aten::") or shortened(self.name)
 
     @cached_property
     def on_aicpu(self) -> bool:
@@ -67,9 +87,14 @@ class Kind:
 
     @cached_property
     def outputs(self) -> tuple[tuple[str, int], ...] | None:
-        """Its outputs; where they are not recorded (CUDA, ROCm) one like its largest input, reduced if it reduces."""
+        """Its outputs. Where they are not recorded (CUDA, ROCm) what a product makes of its inputs.
+
+        Of others one like the largest input, reduced if it reduces.
+        """
         if self.output_shapes is not None or not self.inputs:
             return tensors(self.output_shapes, self.output_dtypes)
+        if (made := product(self.type, self.inputs)) is not None:
+            return (made,)
         shape, size = max(self.inputs, key=lambda tensor: tensor[1])
         if self.type in REDUCTIONS and "," in shape:
             rest, last = shape.rsplit(",", 1)
@@ -199,7 +224,10 @@ class Kinds:
         shapes, dtypes, given = self.column("output_shapes"), self.column("output_dtypes"), self.inputs
         told = tensors_of(shapes.code, shapes.values, dtypes.code, dtypes.values, lists(shapes.values))
         reduce = self.types.map(lambda name: name in REDUCTIONS).flags()
-        return joined(told, like_largest(given, reduce), ~self.there("output_shapes") & (given.count > 0))
+        left = self.types.map(lambda name: PRODUCTS.get(name, -1)).ints()
+        silent = ~self.there("output_shapes") & (given.count > 0)
+        made = products_of(given, left, self.types.equal(TURNED))
+        return joined(joined(told, like_largest(given, reduce), silent), made, silent & made.known)
 
     @cached_property
     def bytes(self) -> Ints:

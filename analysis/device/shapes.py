@@ -111,6 +111,27 @@ def like_largest(some: Tensors, reduce: Bools) -> Tensors:
     )))  # fmt: skip
 
 
+def products_of(some: Tensors, left: Ints, turned: Bools) -> Tensors:
+    """What matrix products make; `left`: which tensor of each kind is its left operand, -1 where it is no product."""
+    mine = np.flatnonzero((left >= 0) & (some.count > left + 1))
+    at = some.first[mine] + left[mine]
+    two = (some.sides[at] > 1) & (some.sides[at + 1] > 1) & (some.values[at] > 0) & (some.values[at + 1] > 0)
+    mine, at = mine[two], at[two]
+    tall = some.rows[at + 1] // np.maximum(1, some.matrices[at + 1])
+    inner, wide = np.where(turned[mine], (some.last[at + 1], tall), (tall, some.last[at + 1]))
+    fit = inner == some.last[at]
+    mine, at, wide = mine[fit], at[fit], wide[fit]
+    more = some.matrices[at + 1] > some.matrices[at]
+    matrices = np.where(more, some.matrices[at + 1], some.matrices[at])
+    rows = matrices * (some.rows[at] // np.maximum(1, some.matrices[at]))
+    known = np.zeros(len(some.known), np.bool_)
+    known[mine] = True
+    return _told(known, mine, np.stack((
+        rows * wide, rows * wide * (some.bytes[at] // some.values[at]),
+        np.where(more, some.sides[at + 1], some.sides[at]), wide, rows, matrices,
+    )))  # fmt: skip
+
+
 def tensors_of(
     shape: Ints, shapes: Sequence[str | None], kind: Ints, kinds: Sequence[str | None], read: Lists
 ) -> Tensors:

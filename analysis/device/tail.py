@@ -33,19 +33,48 @@ def usual_tail(run: Run) -> Ints:
     return tail(run, Bounds())
 
 
+def without_tail(run: Run) -> Ints:
+    """How long each kernel takes without what it takes too long: a stall is told once, whatever the kernel is."""
+    found: Ints = run.get(kernels).dur - run.get(usual_tail)
+    return found
+
+
 def tail(run: Run, bounds: Bounds) -> Ints:
     """What each kernel takes too long, in ns; 0 for those that are no outlier."""
-    every, normal, clock = run.get(kernels), run.get(usual), run.get(clocked)
-    with np.errstate(invalid="ignore"):
-        excess = every.dur - clock.cut - normal.median * np.maximum(1.0, run.get(step_slowdown))
-        least = np.maximum(bounds.least_share * normal.median, bounds.deviations * SIGMA * normal.mad)
-        out = np.isfinite(excess) & (excess > np.maximum(least, bounds.least_ns))
-    out &= ~_placed(run, out) & ~_contended(run, out)
+    excess = _excess(run)
+    out = _beyond(run, bounds, excess, bounds.deviations * SIGMA * run.get(usual).mad)
     same = run.get(identity)
     number = np.maximum(same, 0)
     share = np.bincount(number, out & (same >= 0)) / np.maximum(1, np.bincount(number, same >= 0))
     out &= share[number] <= bounds.tail_share if len(share) else out
     return np.where(out, np.nan_to_num(excess), 0).astype(np.int64)
+
+
+def spread(run: Run, bounds: Bounds) -> int:
+    """What kernels take beyond the median of their kind and its least share, in ns, whether or not the kind varies.
+
+    Where this is much and the tail is not, calls of a kind differ too much to tell outliers.
+    """
+    excess = _excess(run)
+    out = _beyond(run, bounds, excess, np.zeros(len(excess)))
+    return int(excess[out].sum())
+
+
+def _beyond(run: Run, bounds: Bounds, excess: Floats, vary: Floats) -> Bools:
+    """Kernels that exceed the bounds and what their kind varies by, where neither place nor a collective tells why."""
+    with np.errstate(invalid="ignore"):
+        least = np.maximum(bounds.least_share * run.get(usual).median, vary)
+        out: Bools = np.isfinite(excess) & (excess > np.maximum(least, bounds.least_ns))
+    out &= ~_placed(run, out) & ~_contended(run, out)
+    return out
+
+
+def _excess(run: Run) -> Floats:
+    """What each kernel takes beyond the median of its kind that neither the clock nor its step explains."""
+    every, normal, clock = run.get(kernels), run.get(usual), run.get(clocked)
+    with np.errstate(invalid="ignore"):
+        found: Floats = every.dur - clock.cut - normal.median * np.maximum(1.0, run.get(step_slowdown))
+    return found
 
 
 def _placed(run: Run, out: Bools) -> Bools:

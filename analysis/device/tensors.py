@@ -50,6 +50,29 @@ def tensors(shapes: str | None, dtypes: str | None) -> tuple[tuple[str, int], ..
     return tuple(sized)
 
 
+#: Matrix products of torch, and which of their tensors is the left operand; the right one follows it.
+PRODUCTS = {"mm": 0, "bmm": 0, "matmul": 0, "linear": 0, "addmm": 1, "baddbmm": 1}
+#: Of this one the right operand lies transposed.
+TURNED = "linear"
+
+
+def product(type_: str, given: tuple[tuple[str, int], ...]) -> tuple[str, int] | None:
+    """What a matrix product makes of its inputs; None where they do not fit each other."""
+    at = PRODUCTS.get(type_)
+    if at is None or len(given) < at + 2:
+        return None
+    (left, size), (right, _) = given[at : at + 2]
+    rows, columns = ([int(side) for side in shape.split(",") if side] for shape in (left, right))
+    if len(rows) < 2 or len(columns) < 2 or not prod(rows) or not prod(columns):
+        return None
+    inner, wide = reversed(columns[-2:]) if type_ == TURNED else columns[-2:]
+    if inner != rows[-1]:
+        return None
+    batch = max(rows[:-2], columns[:-2], key=prod)
+    made = [*batch, rows[-2], wide]
+    return ",".join(map(str, made)), prod(made) * (size // prod(rows))
+
+
 def largest(shapes: str | None, dtypes: str | None) -> str | None:
     """The type of the tensor with most values; None where there is none, or not told."""
     if shapes is None or dtypes is None:

@@ -5,6 +5,7 @@ What the detectors of host causes have in common. Ranks that show a cause alike 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,26 +14,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npulens.analysis.finding import Change, Evidence, Value
-from npulens.analysis.idle.culprit import Code, codes_on, names, told
-from npulens.analysis.idle.host_names import ANY_THREAD, special
+from npulens.analysis.idle.culprit import Code, codes_on, names, spoken, told
+from npulens.analysis.idle.first_use import first_use
+from npulens.analysis.idle.host_names import ANY_THREAD, Special, owners, special
 from npulens.analysis.idle.host_spans import NONE, hosts
+from npulens.analysis.idle.inside import ONE_CALL, TELLS, Call, Inside, inside
 from npulens.analysis.idle.pieces import CODE, Idle, idle
-from npulens.analysis.intervals import Intervals, Ints, combined
+from npulens.analysis.intervals import EMPTY, Intervals, Ints, combined
 from npulens.analysis.run import Run
 from npulens.analysis.say import ONCE
 from npulens.analysis.steady import of_run
 
 #: Ranks with at least this share of the worst rank's time show a cause alike.
 ALIKE = 0.5
+#: Ranks that differ by less say the same; else the rank is named whose figures are told.
+SAME = 0.9
 #: One gap with this share of all the time happened once.
 ONCE_SHARE = 0.9
 #: Evidence: so many gaps, each with its culprit.
 GAPS = 10
-#: Code with a smaller share of the time is not named: nothing stands out.
-_TELLS = 0.1
-#: Where no gap in the code has this share of its time in a step, no single call holds the device up.
-_ONE_CALL = 0.1
-#: Pieces whose code is looked up: the largest.
+#: Causes of time in which the host did something of its own, so that its code is what it was in at each moment.
+_ORDINARY = [CODE["host_late"], CODE["calling"], CODE["unknown"]]
+_SPELLED = re.compile(r"\d+(?:-\d+)?(?:, \d+(?:-\d+)?)*", re.ASCII)
+#: Pieces of other causes whose code is looked up: the largest.
 _LOOKED_UP = 200
 
 
@@ -47,6 +51,8 @@ class Blame:
     evidence: tuple[Evidence, ...]
     measured_ns: int  # idle because of it, of the rank that idles most, in the whole run
     scattered: bool = False  # over many gaps of the named code
+    longest_ns: int = 0  # in one call or piece of the named code, or of any piece where none is named
+    inside: Inside | None = None  # what ordinary work of the host was in
 
     @property
     def change(self) -> Change:
@@ -69,16 +75,23 @@ def everywhere(run: Run, cause: str) -> tuple[Blame, Change] | None:
     found = next(blames(run, cause), None)
     if found is None:
         return None
-    gaps, there = run.get(idle), run.get(hosts)
+    gaps, there, once = run.get(idle), run.get(hosts), run.get(first_use)
     host = {}
     for rank, spans in run.get(special).items():
         threads = there.threads[rank]
-        mine = spans.of(cause)
-        if cause not in ANY_THREAD:
-            mine = mine & np.isin(spans.tracks, threads.tracks(threads.issuing | threads.queue))
-        found_of = Intervals.union_of(spans.starts[mine], spans.ends[mine]) - gaps.windows(rank, "first_use")
+        on = np.isin(spans.tracks, threads.tracks(threads.issuing | threads.queue))
+        mine, theirs = (_spent(spans, on, causes) for causes in ((cause,), owners(cause)))
+        found_of = mine - theirs - (once[rank].times if rank in once else EMPTY)
         host[rank] = found_of | gaps.windows(rank, cause)
     return found, Change(host={rank: windows for rank, windows in host.items() if len(windows.starts)})
+
+
+def _spent(spans: Special, on: NDArray[np.bool_], causes: Iterable[str]) -> Intervals:
+    """When spans of some causes ran; `on`: those on threads that issue work."""
+    which = np.zeros(len(spans.ids), np.bool_)
+    for cause in causes:
+        which |= spans.of(cause) & (on | (cause in ANY_THREAD))
+    return Intervals.union_of(spans.starts[which], spans.ends[which])
 
 
 def similar_ranks(totals: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
@@ -91,6 +104,12 @@ def similar_ranks(totals: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
         left = {rank: ns for rank, ns in left.items() if rank not in group}
 
 
+def most_rank(totals: Mapping[int, int]) -> int | None:
+    """The rank whose figures are told of several; None where they are about those of all."""
+    worst = max(totals.values())
+    return min(rank for rank, ns in totals.items() if ns == worst) if min(totals.values()) < SAME * worst else None
+
+
 def blame(run: Run, found: Idle, ranks: tuple[int, ...], which: NDArray[np.bool_]) -> Blame:
     """These pieces on these ranks."""
     mine = np.flatnonzero(which & np.isin(found.rank, ranks))
@@ -98,22 +117,32 @@ def blame(run: Run, found: Idle, ranks: tuple[int, ...], which: NDArray[np.bool_
     mine = mine[np.argsort(-length[mine], kind="stable")]
     totals = found.totals(_marked(len(found.rank), mine))
     worst = max(totals[rank] for rank in ranks)
-    looked = mine[:_LOOKED_UP]
-    code, per_code, there = _where(run, found, looked)
-    tells = bool(code) and per_code >= _TELLS
-    shown = (np.concatenate((looked[there], looked[~there])) if tells else looked)[:GAPS]
+    known = inside(run, found, mine) if np.isin(found.cause[mine], _ORDINARY).all() else None
+    if known is not None:
+        code, per_code = known.code, known.ns / max(1, known.whole_ns)
+        longest, scattered = known.longest_ns, bool(code) and not known.single
+        order = np.argsort(-known.by_piece, kind="stable")[:GAPS]
+        shows = evidence(run, found, mine[order], {int(mine[at]): call for at, call in known.calls.items()})
+    else:
+        looked = mine[:_LOOKED_UP]
+        code, per_code, there = _where(run, found, looked)
+        if per_code < TELLS:
+            code = ""
+        longest = int(length[looked[there]].max(initial=0))
+        whole = int(length[mine].sum())  # of which the code has, about, its share of what was looked up
+        scattered = bool(code) and longest * run.step_count * len(ranks) < ONE_CALL * per_code * whole
+        shows = evidence(run, found, (np.concatenate((looked[there], looked[~there])) if code else looked)[:GAPS])
     once = happened_once(run, found, ranks, mine)
-    longest = int(length[looked[there]].max(initial=0))
-    whole = int(length[mine].sum())  # of which the code has, about, its share of what was looked up
-    scattered = tells and longest * run.step_count * len(ranks) < _ONE_CALL * per_code * whole
     numbers: dict[str, Value] = {
         "ranks": said(ranks), "idle_ns": worst if once else worst // run.step_count,
         "idle_share": worst / run.wall_ns if once else of_run(run, worst),
-        "gaps": len(np.unique(combined(found.rank[mine], found.gap_start[mine]))), "code": code if tells else None,
-        "code_share": per_code if tells else None, **({"per": ONCE} if once else {}),
+        "gaps": len(np.unique(combined(found.rank[mine], found.gap_start[mine]))), "code": code or None,
+        "code_share": per_code if code else None,
+        "most_rank": most_rank({rank: totals[rank] for rank in ranks}), **({"per": ONCE} if once else {}),
     }  # fmt: skip
-    shows = evidence(run, found, shown)
-    return Blame(ranks, mine, windows(found, ranks, mine), numbers, shows, worst, scattered)
+    if not code:
+        longest = int(length[mine].max(initial=0))
+    return Blame(ranks, mine, windows(found, ranks, mine), numbers, shows, worst, scattered, longest, known)
 
 
 def _marked(count: int, at: Ints) -> NDArray[np.bool_]:
@@ -150,6 +179,14 @@ def said(ranks: tuple[int, ...]) -> str:
     for run_ in np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1):
         parts.append(str(run_[0]) if len(run_) == 1 else f"{run_[0]}-{run_[-1]}")
     return ", ".join(parts)
+
+
+def listed(ranks: str) -> tuple[range, ...]:
+    """The ranks that `said` spells; none where it is another text."""
+    if not _SPELLED.fullmatch(ranks):
+        return ()
+    edges = [part.partition("-") for part in ranks.split(", ")]
+    return tuple(range(int(first), int(last or first) + 1) for first, _, last in edges)
 
 
 def _where(run: Run, found: Idle, pieces: Ints) -> tuple[str, float, NDArray[np.bool_]]:
@@ -203,20 +240,27 @@ def moments(run: Run, found: Idle, pieces: Ints) -> Ints:
     ).fetchall()
     start = dict(rows)
     middle = (found.start[pieces] + found.end[pieces]) // 2
-    ordinary = (found.cause[pieces] == CODE["host_late"]) | (host == NONE)
+    ordinary = np.isin(found.cause[pieces], _ORDINARY) | (host == NONE)
     began = np.array([start.get(span, 0) for span in host.tolist()], np.int64)
     at: Ints = np.where(ordinary, middle, began)
     return at
 
 
-def evidence(run: Run, found: Idle, pieces: Ints) -> tuple[Evidence, ...]:
-    """For each piece what the host did in it, and the gap it made."""
-    name = names(run, np.concatenate((found.host[pieces], found.task[pieces])))
+def evidence(
+    run: Run, found: Idle, pieces: Ints, calls: Mapping[int, Call] | None = None
+) -> tuple[Evidence, ...]:
+    """For each piece what the host did in it, and the gap it made. Of a call only its part of the piece is shown."""
+    texts = names(run, np.concatenate((found.host[pieces], found.task[pieces])))
+    name = {span: spoken(text) for span, text in texts.items()}
     windows: dict[tuple[int, int, int], Evidence] = {}
     for piece in pieces:
         rank, begin, end = int(found.rank[piece]), int(found.start[piece]), int(found.end[piece])
         host, task = int(found.host[piece]), int(found.task[piece])
-        culprit = Evidence(rank, begin, end - begin, host if host in name else None, name.get(host, ""))
+        if (call := (calls or {}).get(int(piece))) is not None:
+            begin, end = max(begin, call.start), min(end, call.end)
+            culprit = Evidence(rank, begin, end - begin, call.span, spoken(call.name))
+        else:
+            culprit = Evidence(rank, begin, end - begin, host if host in name else None, name.get(host, ""))
         gap = int(found.gap_start[piece])
         own = found.on(rank)
         last = found.end[own][found.gap_start[own] == gap].max()

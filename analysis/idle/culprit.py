@@ -279,11 +279,17 @@ def _chains(run: Run, rank: int, moments: Ints) -> list[list[tuple[int, int]]]:
     return chains
 
 
+#: So many spans are looked up as a list; more are joined.
+_FEW = 1000
+
+
 def _names(run: Run, ids: Iterable[int]) -> dict[int, tuple[str, str]]:
     """Kinds and names of spans; no span is looked up twice."""
     wanted, known = set(ids), run.get(_looked_up)
-    sql = "SELECT span_id, kind, name FROM span WHERE list_contains(?, span_id)"
-    for span, kind, name in _fetch(run, sql, sorted(wanted - known.keys())):
+    missing = sorted(wanted - known.keys())
+    few = len(missing) <= _FEW  # a list is searched for each span
+    which = "WHERE list_contains(?, span_id)" if few else "SEMI JOIN (SELECT unnest(?) AS span_id) USING (span_id)"
+    for span, kind, name in _fetch(run, f"SELECT span_id, kind, name FROM span {which}", missing):
         known[span] = kind, name
     return {span: known[span] for span in wanted if span in known}
 
@@ -302,12 +308,65 @@ def names(run: Run, ids: Ints) -> dict[int, str]:
     return {span: name for span, (_, name) in found.items()}
 
 
+_BUILT_IN = re.compile(r"<built-in (?:method|function) ([^ <>]+)(?: of .*)?>")
+
+
+def spoken(name: str) -> str:
+    """A built-in function by its name: where it lay in memory tells nobody anything."""
+    found = _BUILT_IN.fullmatch(name)
+    return found[1] if found else name
+
+
 def _short(frame: str) -> str:
     """One's own file by its name; another's by its place in the package."""
     if whose(frame) == OWN or frame.startswith("/"):
         packaged = re.split(r"(?:site|dist)-packages/", frame)
         return packaged[-1] if len(packaged) > 1 else frame.rsplit("/", 1)[-1]
     return re.split(r"(?:site|dist)-packages/", frame)[-1]
+
+
+class ByText:
+    """Host spans by rank of which a text is true; each text is asked once, of all ranks."""
+
+    def __init__(self, asked: Callable[[str], Mapping[str, Any]]) -> None:
+        self._asked = asked  # columns rank and span_id for a text, by span_id
+        self._known: dict[str, dict[int, Ints]] = {}
+
+    def get(self, text: str, rank: int) -> Ints:
+        """The rank's spans, in order."""
+        if text not in self._known:
+            found = self._asked(text)
+            ranks, spans = (np.asarray(found[name], np.int64) for name in ("rank", "span_id"))
+            order = np.argsort(ranks, kind="stable")
+            every, first = np.unique(ranks[order], return_index=True)
+            ends = np.append(first, len(order))[1:]
+            self._known[text] = {
+                rank: spans[order[begin:end]]
+                for rank, begin, end in zip(every.tolist(), first.tolist(), ends.tolist(), strict=True)
+            }
+        return self._known[text].get(rank, _NO_SPANS)
+
+
+_NO_SPANS = np.zeros(0, np.int64)
+
+
+def framed(run: Run) -> ByText:
+    """The host spans of a line of code: its Python frames, and operators whose call stack holds it."""
+
+    def asked(frame: str) -> Mapping[str, Any]:
+        end = frame.rsplit("/", 1)[-1]
+        sql = """
+            SELECT rank, span_id, name FROM span WHERE kind = 'python' AND contains(name, $1)
+            UNION ALL SELECT rank, span_id, frames FROM stack WHERE contains(frames, $1) ORDER BY span_id
+        """
+        rows = run.con.execute(sql, [end]).fetchall()
+        holds = {
+            text: any(_short(line.strip()) == frame for line in text.split("\n")) for text in {row[2] for row in rows}
+        }
+        found = [(rank, span) for rank, span, text in rows if holds[text]]
+        return {"rank": [rank for rank, _ in found], "span_id": [span for _, span in found]}
+
+    return ByText(asked)
 
 
 def _nowhere(line: str) -> bool:

@@ -1,22 +1,26 @@
 """What a process does once: the first use of an operator or a library, and the recording of a graph.
 
 A library loads its kernels, picks algorithms and builds its context when it is first used. That takes milliseconds to
-seconds and does not come back. There are five signs of it. All but the last count within the first recorded step, if
-the job had just begun. Where no steps were marked they count anywhere. A serving engine's steps do not tell whether it
-had: of them only `call` counts, in the first. The signs:
+seconds and does not come back. There are eight signs of it. All but the last two count within the first recorded step,
+if the job had just begun. Where no steps were marked they count anywhere. A serving engine's steps do not tell whether
+it had: of them only `call` and `start` count, in the first. The signs:
 
-* `call`: a runtime call that takes at least 20 times its like, or that is the only one. It lies under an operator that
-  runs for the first time, or right before a kernel that does. Where no runtime calls were recorded: the first time that
-  the task queue's thread launches an operator. It must take at least 20 times the later ones;
+* `call`: a runtime call of at least 20 times its like, or that is the only one (long_calls.py). It lies under an
+  operator that runs for the first time, or right before a kernel that does. Where no runtime calls were recorded: the
+  first time that the task queue's thread launches an operator. It must take at least 20 times the later ones;
+* `start`: an operator makes calls that only a library that starts up makes (long_calls.py);
 * `operator`: the first run of an operator that launches kernels takes at least 20 times the later ones;
 * `unseen`: the host records nothing, in any thread, until an operator or a kernel runs for the first time. No stretch a
   twentieth as long comes before something that has run already;
 * `trial`: a convolution waits for events, which only happens while cuDNN or MIOpen tries algorithms for a new shape. At
   least as many runs of it that follow the last trial do not;
+* `batch`: a data loader draws its seed and starts its workers, until its first batch is there. No kernel ran before;
+* `loading`: the profiler recorded that code was loaded onto the device, on whatever thread;
 * `graph`: a graph is recorded, from the begin of the capture to the end of instantiating it. The whole operator around
   that counts where its runs without recording take less than a twentieth.
 
-What has a name of its own (compiling, waiting for the device, garbage, the profiler, the data loader) keeps it.
+What has a name of its own (compiling, waiting for the device, garbage, the profiler, the data loader) keeps it. Only
+its first batch is the loader's once.
 """
 
 from __future__ import annotations
@@ -24,70 +28,54 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npulens.analysis.idle.host_names import ANY_THREAD, NAMES, names, special
-from npulens.analysis.idle.host_spans import NONE, hosts
-from npulens.analysis.idle.issue import tasks
+from npulens.analysis.idle.fresh import Fresh, above
+from npulens.analysis.idle.host_names import ANY_THREAD, LOADING, NAMES, names, special
+from npulens.analysis.idle.host_spans import NONE, OPERATOR, HostSpans, hosts
+from npulens.analysis.idle.issue import KERNEL, tasks
+from npulens.analysis.idle.long_calls import LONG_NS, MOST, TIMES, long_calls, starts
 from npulens.analysis.intervals import EMPTY, Intervals, Ints
 from npulens.analysis.run import Run
+from npulens.analysis.say import number
 
-#: So many times its like; loading on first use took 100 to 60,000 times in the real captures, noise up to 10.
-TIMES = 20
-#: Loading a module takes milliseconds; anything shorter is noise of the host.
-LONG_NS = 1_000_000
 #: Share of the device's work whose launches tell what launches kernels and what does not.
 KNOWN = 0.8
 #: A job whose first recorded step has a higher number has used before what its steps use.
 BEGUN = 2
-#: The longest ones that are looked at; they hold nearly all of the time.
-MOST = 1_000
-#: Deeper than any program nests its calls in a capture; a broken parent chain must end.
-DEEPEST = 200
 #: Host time that has a cause of its own; allocating does not: the first calls of the allocator set up the device.
 NAMED = ("gc", "compile", "profiler_overhead", "sync_stall", "dataloader")
 
+#: What a sign shows itself by.
+_ITS_OWN = {"trial": "sync_stall", "batch": "dataloader"}
+
 #: Kinds of host spans that show work; an annotation or a step's mark says nothing of what is done within.
 WORKING = ("cpu_op", "python", "runtime", "enqueue", "dequeue", "gc")
-WAYS = ("graph", "call", "operator", "unseen", "trial")
+#: Signs that need no place in the job: what was recorded says it.
+_RECORDED = ("graph", "loading")
 
-#: A graph of a thousand nodes takes its call milliseconds whenever it is launched: one alone tells nothing.
-_REPLAYS = r"(^|@)((cuda|hip|cu)GraphLaunch|aclmdl(RI)?Execute)"
 _CALLS = f"""
     WITH long AS MATERIALIZED (
-        SELECT DISTINCT rank, kind, name FROM span
-        WHERE kind IN ('runtime', 'cpu_op', 'dequeue') AND dur_ns >= {LONG_NS}
+        SELECT DISTINCT rank, kind, name FROM span WHERE kind IN ('cpu_op', 'dequeue') AND dur_ns >= {LONG_NS}
     ), timed AS (
-        SELECT rank, span_id, track, parent_id, name, kind, ts_ns, dur_ns FROM span
-        SEMI JOIN long USING (rank, kind, name) WHERE kind IN ('runtime', 'cpu_op', 'dequeue')
+        SELECT rank, span_id, track, name, kind, ts_ns, dur_ns FROM span
+        SEMI JOIN long USING (rank, kind, name) WHERE kind IN ('cpu_op', 'dequeue')
     ), alike AS (
         SELECT rank, kind, name, count(*) AS n, sum(dur_ns) AS total, median(dur_ns) AS middle,
                arg_min(span_id, ts_ns) AS first_id
         FROM timed GROUP BY ALL
     )
-    SELECT t.rank, t.span_id, t.kind, t.track, t.ts_ns, t.ts_ns + t.dur_ns AS end_ns, n,
-           t.span_id = first_id AS first
+    SELECT t.rank, t.span_id, t.kind, t.track, t.ts_ns, t.ts_ns + t.dur_ns AS end_ns, n
     FROM timed t JOIN alike USING (rank, kind, name)
-    WHERE t.dur_ns >= {LONG_NS}
-        AND (n = 1 AND NOT regexp_matches(t.name, '{_REPLAYS}')
-            OR t.dur_ns >= {TIMES} * CASE n WHEN 2 THEN total - t.dur_ns ELSE middle END)
+    WHERE t.dur_ns >= {LONG_NS} AND t.span_id = first_id
+        AND (n = 1 OR t.dur_ns >= {TIMES} * CASE n WHEN 2 THEN total - t.dur_ns ELSE middle END)
     ORDER BY t.dur_ns DESC LIMIT {MOST}
 """
-_OPERATORS = f"""
-    WITH RECURSIVE up AS (
-        SELECT span_id AS start_id, parent_id AS at, 0 AS deep FROM span WHERE list_contains(?, span_id)
-        UNION ALL
-        SELECT u.start_id, s.parent_id, u.deep + 1 FROM up u JOIN span s ON s.span_id = u.at
-        WHERE s.kind <> 'cpu_op' AND u.deep < {DEEPEST}
-    )
-    SELECT u.start_id, s.span_id, s.rank, s.name FROM up u JOIN span s ON s.span_id = u.at AND s.kind = 'cpu_op'
-"""
-_FIRST_OPERATORS = """
-    SELECT rank, name, arg_min(span_id, ts_ns) AS first_id, count(*) AS n FROM span WHERE kind = 'cpu_op' GROUP BY ALL
+_LOADED = f"""
+    SELECT rank, span_id, ts_ns, ts_ns + dur_ns FROM span WHERE kind = 'host_other' AND name IN {LOADING}
+    ORDER BY dur_ns DESC, span_id LIMIT {MOST}
 """
 #: Waits for events, and the operators that nothing but a trial of algorithms lets wait.
 _EVENT_WAITS = f"""
@@ -96,7 +84,36 @@ _EVENT_WAITS = f"""
 """
 _CONVOLUTION = re.compile(r"^aten::\w*conv")
 _RUNS = "SELECT span_id, ts_ns, ts_ns + dur_ns FROM span WHERE kind = 'cpu_op' AND rank = ? AND name = ? ORDER BY ts_ns"
-_FIRST_TASKS = "SELECT arg_min(span_id, ts_ns) FROM span WHERE kind IN ('kernel', 'memset') GROUP BY rank, name"
+
+
+#: The first call of each rank that asks workers for a batch.
+_ASKS_WORKERS = f"""
+    SELECT rank, arg_min(span_id, ts_ns), arg_min(track, ts_ns), min(ts_ns), arg_min(ts_ns + dur_ns, ts_ns) FROM span
+    WHERE (kind, name) IN (SELECT (kind, name) FROM {NAMES} WHERE name LIKE '%MultiProcessingDataLoaderIter%__next__')
+    GROUP BY rank ORDER BY rank
+"""
+#: What a loader's iterator calls until then: it draws a seed for its workers, and its sampler draws an order.
+_BEFORE_BATCHES = """
+    SELECT name, ts_ns, ts_ns + dur_ns FROM span WHERE kind = 'cpu_op' AND track = ? AND ts_ns < ?
+    ORDER BY ts_ns DESC, dur_ns LIMIT 64
+"""
+_SEED, _READ = "aten::random_", "aten::item"
+_DRAWS = (
+    _SEED, _READ, "aten::empty", "aten::randperm", "aten::multinomial", "aten::resolve_conj", "aten::resolve_neg",
+)  # fmt: skip
+
+#: Launches through the driver, as those of kernels that were made at run time, first each kernel's first.
+_BY_DRIVER = f"""
+    SELECT h.rank, h.span_id, k.name FROM link l
+    JOIN span h ON h.span_id = l.src_span_id AND h.kind = 'runtime' AND h.name IN (
+        SELECT name FROM {NAMES} WHERE kind = 'runtime'
+        AND regexp_matches(name, '^(?:cuLaunchKernel(?:Ex)?|hipModuleLaunchKernel)$'))
+    JOIN span k ON k.span_id = l.dst_span_id AND k.kind = 'kernel'
+    WHERE l.route <> 'fwdbwd'
+    ORDER BY row_number() OVER (PARTITION BY h.rank, k.name ORDER BY h.ts_ns), h.rank, h.ts_ns LIMIT {MOST}
+"""
+#: A shorter rest is no compiling.
+SILENT_NS = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -131,12 +148,13 @@ def first_use(run: Run) -> dict[int, FirstUse]:
         if not _perhaps(run, rank, one):
             found[rank].append(one)
     of_rank = {}
+    owned = _Owned(run)
     for rank, mine in found.items():
         graphs = _times(one for one in mine if one.way == "graph")
         rows = sorted(
             (int(begin), int(end), one.span, one.way)
             for one in mine
-            for begin, end in _left(one, _owned(run, rank, one) | (EMPTY if one.way == "graph" else graphs))
+            for begin, end in _left(one, owned.of(rank, one) | (EMPTY if one.way == "graph" else graphs))
         )
         if rows:
             starts, ends, ids, ways = zip(*rows, strict=True)
@@ -155,21 +173,22 @@ def trials(run: Run, rank: int) -> Intervals:
 
 def perhaps_ns(run: Run) -> int:
     """Of the rank with most: time that looks like a first use, where nothing says that it is one."""
-    most = 0
+    most, owned = 0, _Owned(run)
     for rank in run.ranks:
         unsure = [one for at, one in run.get(_signs) if at == rank and _perhaps(run, rank, one)]
         busy = run.activity(rank).work()
-        left = [piece for one in unsure for piece in _left(one, _owned(run, rank, one) | busy)]
+        left = [piece for one in unsure for piece in _left(one, owned.of(rank, one) | busy)]
         edges = np.array(left, np.int64).reshape(-1, 2)
         most = max(most, Intervals.union_of(edges[:, 0], edges[:, 1]).total())
     return most
 
 
 def _signs(run: Run) -> tuple[tuple[int, _Found], ...]:
-    """Every stretch that shows one of the five signs, where it counts."""
-    fresh = _Fresh(run)
-    found = (*_long(run, fresh), *_recorded(run), *_unseen(run, fresh), *_tried(run))
-    return tuple((rank, one) for rank, one in found if one.way == "graph" or _early(run, rank, one))
+    """Every stretch that shows one of the signs, where it counts."""
+    fresh = Fresh(run)
+    found = (*_long(run, fresh), *_recorded(run), *_unseen(run, fresh), *_tried(run), *_fused(run))
+    found = (*found, *_first_batch(run), *_loaded(run))
+    return tuple((rank, one) for rank, one in found if one.way in _RECORDED or _early(run, rank, one))
 
 
 def _early(run: Run, rank: int, one: _Found) -> bool:
@@ -192,12 +211,26 @@ def _owned(run: Run, rank: int, one: _Found) -> Intervals:
     known = run.get(special).get(rank)
     if known is None:
         return EMPTY
-    mine = np.isin(known.causes, [cause for cause in NAMED if cause != "sync_stall" or one.way != "trial"])
+    mine = np.isin(known.causes, [cause for cause in NAMED if cause != _ITS_OWN.get(one.way)])
     if one.track is not None:
         of_track = run.get(hosts).threads[rank].of_track
         tracks = [track for track, thread in of_track.items() if thread == of_track.get(one.track)]
         mine = mine & (np.isin(known.tracks, tracks) | np.isin(known.causes, ANY_THREAD))
     return Intervals.union_of(known.starts[mine], known.ends[mine])
+
+
+class _Owned:
+    """The same for many stretches, of which most ask alike."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._known: dict[tuple[int, str | None, int | None], Intervals] = {}
+
+    def of(self, rank: int, one: _Found) -> Intervals:
+        key = rank, _ITS_OWN.get(one.way), one.track
+        if key not in self._known:
+            self._known[key] = _owned(self._run, rank, one)
+        return self._known[key]
 
 
 def _times(stretches: Iterable[_Found]) -> Intervals:
@@ -211,67 +244,25 @@ def _left(one: _Found, taken: Intervals) -> Iterable[tuple[int, int]]:
     return zip(left.starts.tolist(), left.ends.tolist(), strict=True)
 
 
-class _Fresh:
-    """What runs for the first time in the capture."""
-
-    def __init__(self, run: Run) -> None:
-        self._rows: dict[int, tuple[Ints, NDArray[np.bool_]]] = {}
-        self.run = run
-
-    @cached_property
-    def operators(self) -> dict[int, int]:
-        """The first operator of each name, and how many of the name there are."""
-        return {span: int(n) for _, _, span, n in self.run.con.execute(_FIRST_OPERATORS).fetchall()}
-
-    @cached_property
-    def _tasks(self) -> Ints:
-        """The first task of each name."""
-        return np.array([span for (span,) in self.run.con.execute(_FIRST_TASKS).fetchall()], np.int64)
-
-    def task_from(self, rank: int, at: int) -> bool:
-        """Whether the first task that is launched from a moment on is the first of its name."""
-        if rank not in self._rows:
-            did = self.run.get(tasks)[rank]
-            order = np.argsort(did.source_start[did.linked], kind="stable")
-            new = np.isin(did.ids[did.linked], self._tasks)
-            self._rows[rank] = did.source_start[did.linked][order], new[order]
-        starts, new = self._rows[rank]
-        next_ = int(np.searchsorted(starts, at))
-        return next_ < len(new) and bool(new[next_])
-
-
-def _long(run: Run, fresh: _Fresh) -> list[tuple[int, _Found]]:
+def _long(run: Run, fresh: Fresh) -> list[tuple[int, _Found]]:
     """Calls and operators that take many times their like, in the first run of something."""
-    rows = run.con.execute(_CALLS).fetchall()
-    if not rows:
-        return []
-    above = {start: (span, rank) for start, span, rank, _ in _above(run, [row[1] for row in rows])}
+    own = frozenset(
+        span for found in run.get(special).values() for span in found.ids[np.isin(found.causes, NAMED)].tolist()
+    )
+    found = [(one.rank, _Found(one.begin, one.end, one.span, "call")) for one in long_calls(run, fresh, own)]
+    found += [(one.rank, _Found(one.begin, one.end, one.span, "start")) for one in starts(run) if one.rank in run.steps]
+    rows = [row for row in run.con.execute(_CALLS).fetchall() if row[1] not in own and row[0] in run.steps]
     launching = _launching(run, [row[1] for row in rows if row[2] == "cpu_op"])
-    own = {span for found in run.get(special).values() for span in found.ids[np.isin(found.causes, NAMED)].tolist()}
     known = {rank for rank in run.ranks if _launches_known(run, rank)}
-    found: list[tuple[int, _Found]] = []
-    for rank, span, kind, track, begin, end, count, first in rows:
-        if span in own or rank not in run.steps:
-            continue
-        operator = above.get(span, (None, rank))[0]
+    for rank, span, kind, track, begin, end, count in rows:
         if kind == "dequeue":
-            if first and count > 1:
+            if count > 1:
                 found.append((rank, _Found(begin, end, span, "call", track)))
-        elif kind == "runtime":
-            new = operator is None or operator in fresh.operators
-            repeated = operator is None or count > 1 or fresh.operators.get(operator, 2) > 1
-            if (new or fresh.task_from(rank, begin)) and repeated:
-                found.append((rank, _Found(begin, end, span, "call")))
-        elif first and count > 1 and span in launching:
+        elif count > 1 and span in launching:
             found.append((rank, _Found(begin, end, span, "operator")))
-        elif first and rank not in known:
+        elif rank not in known:
             found.append((rank, _Found(begin, end, span, "perhaps")))
     return found
-
-
-def _above(run: Run, spans: list[int]) -> list[tuple[Any, ...]]:
-    """The innermost operator above each span."""
-    return run.con.execute(_OPERATORS, [spans]).fetchall() if spans else []
 
 
 def _launching(run: Run, spans: list[int]) -> set[int]:
@@ -327,7 +318,7 @@ def _tried(run: Run) -> list[tuple[int, _Found]]:
     """Convolutions in which algorithms are tried."""
     waits = [span for (span,) in run.con.execute(_EVENT_WAITS).fetchall()]
     tried: dict[tuple[int, str], set[int]] = {}
-    for _, operator, rank, name in _above(run, waits):
+    for _, operator, rank, name in above(run, waits):
         if rank in run.steps and _CONVOLUTION.match(name):
             tried.setdefault((rank, name), set()).add(operator)
     found: list[tuple[int, _Found]] = []
@@ -339,7 +330,106 @@ def _tried(run: Run) -> list[tuple[int, _Found]]:
     return found
 
 
-def _unseen(run: Run, fresh: _Fresh) -> list[tuple[int, _Found]]:
+def _loaded(run: Run) -> list[tuple[int, _Found]]:
+    """Code that was loaded onto the device, as the profiler recorded it."""
+    rows = run.con.execute(_LOADED).fetchall()
+    return [(rank, _Found(begin, end, span, "loading")) for rank, span, begin, end in rows if rank in run.steps]
+
+
+def _first_batch(run: Run) -> list[tuple[int, _Found]]:
+    """From the seed that an iterator draws for its workers to its first batch, where no kernel has run before."""
+    run.get(names)
+    found = []
+    for rank, span, track, begin, end in run.con.execute(_ASKS_WORKERS).fetchall():
+        did = run.get(tasks).get(rank)
+        if did is None or (did.starts[did.kinds == KERNEL] < end).any():
+            continue
+        seeded, after = None, ""
+        for name, at in _outermost(run.con.execute(_BEFORE_BATCHES, [track, begin]).fetchall()):
+            if name not in _DRAWS:
+                break
+            seeded, after = at if (name, after) == (_SEED, _READ) else seeded, name
+        if seeded is not None:
+            found.append((rank, _Found(seeded, end, span, "batch")))
+    return found
+
+
+def _outermost(calls: list[tuple[str, int, int]]) -> list[tuple[str, int]]:
+    """Of calls with their start and end, the last first: those within no other."""
+    found, reach = [], -1
+    for name, begin, end in reversed(calls):
+        if begin >= reach:
+            found.append((name, begin))
+        reach = max(reach, end)
+    return found[::-1]
+
+
+@dataclass(frozen=True)
+class Silence:
+    """A rest of one thread within an operator, before the driver first launches a kernel."""
+
+    rank: int
+    begin: int
+    end: int
+    operator: int
+    kernel: str
+
+
+def silences(run: Run) -> tuple[Silence, ...]:
+    """Long rests within operators, each before the first run of a kernel that is launched through the driver.
+
+    Fusers compile like this: nothing is recorded of it, and the driver launches what was made. One capture does not
+    prove it. No rest a twentieth as long comes before such a kernel that has run already.
+    """
+    found: list[Silence] = []
+    seen: set[tuple[int, str]] = set()
+    known = dict.fromkeys(run.ranks, 0)
+    run.get(names)
+    for rank, launch, kernel in run.con.execute(_BY_DRIVER).fetchall():
+        if rank not in known:
+            continue
+        rest = _rest(run.get(hosts).spans(rank), rank, launch, kernel)
+        if (rank, kernel) not in seen:
+            found.append(rest)
+        else:
+            known[rank] = max(known[rank], rest.end - rest.begin)
+        seen.add((rank, kernel))
+    return tuple(
+        one for one in found
+        if one.end - one.begin >= max(SILENT_NS, TIMES * known[one.rank])
+    )  # fmt: skip
+
+
+def _rest(spans: HostSpans, rank: int, launch: int, kernel: str) -> Silence:
+    """The longest rest right before a launch or one of the spans around it, within an operator."""
+    at, found = spans.at(launch), Silence(rank, 0, 0, NONE, kernel)
+    while at != NONE and (above := int(spans.parent[at])) != NONE:
+        before = at - 1
+        while before != above and int(spans.parent[before]) != above:
+            before = int(spans.parent[before])
+        begin = int(spans.starts[above] if before == above else spans.ends[before])
+        if spans.kinds[above] == OPERATOR and int(spans.starts[at]) - begin > found.end - found.begin:
+            found = Silence(rank, begin, int(spans.starts[at]), int(spans.ids[above]), kernel)
+        at = above
+    return found
+
+
+def untold(silent_ns: int) -> tuple[str, str, str]:
+    """Why nobody can say whether the process compiled, and what would tell."""
+    took = number("_ns", silent_ns)
+    return (
+        f"an operator records nothing for {took} before the driver first launches its kernels: it may compile them",
+        f"有算子在经驱动接口首次启动其 kernel 之前，有 {took} 没有任何记录，可能在编译",
+        "two profiles of the same job: one of its start and one after some minutes",
+    )
+
+
+def _fused(run: Run) -> list[tuple[int, _Found]]:
+    """The same as what perhaps is a first use."""
+    return [(one.rank, _Found(one.begin, one.end, one.operator, "perhaps")) for one in run.get(silences)]
+
+
+def _unseen(run: Run, fresh: Fresh) -> list[tuple[int, _Found]]:
     """Stretches without steps in which the host records nothing, before something new."""
     found: list[tuple[int, _Found]] = []
     for rank in run.ranks:

@@ -22,7 +22,7 @@ HOST_KINDS = (
 )  # fmt: skip
 
 #: A layer's prefix.
-_LAYER = r"^(?:\w+@)?"
+LAYER = r"^(?:\w+@)?"
 
 _COMPILE_CALLS = (
     r"opCompile|aclopCompile(?:AndExecute(?:V2)?)?|aclGenGraphAndDumpForOp|aclopUpdateParams|BuildGraph|CompileGraph|"
@@ -45,11 +45,21 @@ _COMPILE_FRAMES = (
 )
 #: torch.compile's own marks, which are there without Python frames.
 _COMPILE_MARKS = r"_compile\.compile_inner \(dynamo_timed\)|entire_backward_compile"
-_ALLOC_CALLS = (
+ALLOC_CALLS = (
     r"aclrt(?:Malloc|Free|MapMem|UnmapMem|ReserveMem|ReleaseMem)\w*|(?:rt|Dev|Host)(?:Malloc|Free)\w*|"
     r"MemAlloc\w*|MemFree\w*|(?:cuda|hip)(?:Malloc|Free|Host(?:Alloc|Malloc|Free))\w*|"
     r"(?:cu|hip)Mem(?:Create|Map|Unmap|Release|SetAccess|Address\w+|Alloc\w*|Free\w*)(?:_v2)?"
 )
+#: Those of them that give memory back.
+FREE_CALLS = (
+    r"aclrt(?:Free|UnmapMem|ReleaseMem)\w*|(?:rt|Dev|Host)Free\w*|MemFree\w*|(?:cuda|hip)(?:Free|HostFree)\w*|"
+    r"(?:cu|hip)Mem(?:Unmap|Release|AddressFree|Free\w*)(?:_v2)?"
+)
+#: Memory of the host that the device can reach.
+PINNED_CALLS = r"(?:cuda|hip)(?:HostAlloc|MallocHost|HostMalloc)\w*|cuMem(?:AllocHost|HostAlloc)\w*|aclrtMallocHost\w*"
+PINNED_FREES = r"cudaFreeHost|hipHostFree|hipFreeHost|cuMemFreeHost|aclrtFreeHost\w*"
+#: What CUPTI records of code that is loaded onto the device when it is first called, on no thread.
+LOADING = ("Runtime Triggered Module Loading", "Lazy Function Loading")
 _SYNC_CALLS = (
     r"(?:aclrt|cuda|hip|cu|Runtime)?(?:Ctx|Context|Stream|Device|Event)Synchronize(?:WithTimeout)?|"
     r"aclrtSynchronize(?:Device|Stream|Event)\w*|synchronizeStream|aclrtMemcpy|MemCopySync|"
@@ -57,23 +67,32 @@ _SYNC_CALLS = (
 )
 _PROFILER_FRAMES = (
     r"torch(?:_npu)?/profiler/profiler\.py\(\d+\): (?:step|start|stop|_transit_action|\w*_trace\w*)|"
-    r"torch_npu/profiler/\S+\.py\(\d+\): \w+"
+    r"torch/autograd/profiler\.py\(\d+\): \w+|torch_npu/profiler/\S+\.py\(\d+\): \w+"
 )
 
 #: cause -> pattern of the names (RE2); in the order of who owns a moment that several claim.
 PATTERNS: dict[str, str] = {
     "gc": r"^<built-in function collect>$",
-    "compile": rf"{_LAYER}(?:{_COMPILE_CALLS})$|^(?:{_COMPILE_MARKS})$|(?:^|/)(?:{_COMPILE_FRAMES})$|"
-    r"^(?:Driver Compiler|Runtime Triggered Module Loading|Lazy Function Loading)$",
-    "memory_alloc": rf"{_LAYER}(?:{_ALLOC_CALLS})$|(?:^|/)torch(?:_npu)?/(?:npu|cuda)/memory\.py\(\d+\): empty_cache$",
+    "compile": rf"{LAYER}(?:{_COMPILE_CALLS})$|^(?:{_COMPILE_MARKS})$|(?:^|/)(?:{_COMPILE_FRAMES})$|"
+    r"^Driver Compiler$",
+    "memory_alloc": rf"{LAYER}(?:{ALLOC_CALLS})$|(?:^|/)torch(?:_npu)?/(?:npu|cuda)/memory\.py\(\d+\): empty_cache$",
     "profiler_overhead": rf"^(?:Activity Buffer Request|Buffer Flush|Instrumentation|Command Buffer Full|Resource)$|"
-    rf"{_LAYER}(?:aclprof|Msprof|cupti|roctracer)\w*$|(?:^|/)(?:{_PROFILER_FRAMES})$",
-    "sync_stall": rf"{_LAYER}(?:{_SYNC_CALLS})$",
-    "dataloader": r"DataLoader\w*#?\S*\.__next__$|(?:^|/)torch/utils/data/dataloader\.py\(\d+\): __next__$|"
+    rf"{LAYER}(?:aclprof|Msprof|cupti|roctracer)\w*$|(?:^|/)(?:{_PROFILER_FRAMES})$",
+    "sync_stall": rf"{LAYER}(?:{_SYNC_CALLS})$",
+    "dataloader": r"DataLoader\w*#?\S*\.__next__$|"
+    r"(?:^|/)torch/utils/data/dataloader\.py\(\d+\): (?:__next__|__iter__|_get_iterator|_shutdown_workers|__del__)$|"
     r"(?:^|/)mindspore/dataset/\S+\.py\(\d+\): __next__$",
 }
 
-#: Operators of the framework that end in a synchronising call, for ranks whose runtime calls were not recorded.
+
+
+def owners(cause: str) -> tuple[str, ...]:
+    """The causes that own a moment which this one claims as well."""
+    return tuple(PATTERNS)[: tuple(PATTERNS).index(cause)]
+
+
+#: Operators of the framework that end in a synchronising call, for ranks whose runtime calls were not recorded. On a
+#: CPU there is nothing that they could wait for.
 SYNC_OPS = r"^aten::(?:_local_scalar_dense|nonzero)$"
 
 #: These stop the whole process (garbage) or run beside its threads (the profiler's own lanes).
@@ -94,6 +113,11 @@ class Special:
         return np.asarray(self.causes == cause)
 
 
+#: Ranks whose device is the CPU: their tasks are operators themselves.
+ON_CPU = """SELECT DISTINCT s.rank FROM link l JOIN span s ON s.span_id = l.dst_span_id WHERE l.route = 'itself'"""
+#: Operators there, as against what ranges of the job are called.
+OPERATORS = r"^[A-Za-z_]\w*::"
+
 #: A copy call this long that ends after its copy has waited for it. A shorter one may only have been as slow as it.
 _BLOCKING_NS = 40_000
 
@@ -102,7 +126,9 @@ _SPECIAL = """
         SELECT kind, name, CASE WHEN kind = 'gc' THEN 'gc' {cases}
             WHEN kind = 'cpu_op' AND regexp_matches(name, '{sync_ops}') THEN 'sync_op' END AS cause
         FROM {names} WHERE list_contains(?, kind)
-    ), traced AS (SELECT DISTINCT rank FROM span WHERE kind = 'runtime'), blocking AS (
+    ), traced AS (
+        SELECT DISTINCT rank FROM span WHERE kind = 'runtime' UNION {on_cpu}
+    ), blocking AS (
         SELECT DISTINCT h.span_id FROM link l JOIN span c ON c.span_id = l.dst_span_id AND c.kind = 'memcpy'
         JOIN span h ON h.span_id = l.src_span_id AND h.kind IN ('runtime', 'cpu_op')
         WHERE l.route <> 'fwdbwd' AND h.dur_ns >= {blocking_ns} AND h.ts_ns + h.dur_ns >= c.ts_ns + c.dur_ns
@@ -134,7 +160,8 @@ def span_kinds(run: Run) -> frozenset[str]:
 def special(run: Run) -> dict[int, Special]:
     """rank -> all host spans but ordinary work."""
     cases = " ".join(f"WHEN regexp_matches(name, '{pattern}') THEN '{cause}'" for cause, pattern in PATTERNS.items())
-    sql = _SPECIAL.format(cases=cases, sync_ops=SYNC_OPS, blocking_ns=_BLOCKING_NS, names=run.get(names))
+    sql = _SPECIAL.format(cases=cases, sync_ops=SYNC_OPS, blocking_ns=_BLOCKING_NS, names=run.get(names),
+                          on_cpu=ON_CPU)  # fmt: skip
     columns = run.columns(sql, [list(HOST_KINDS)])
     ranks, first = np.unique(columns["rank"], return_index=True)
     last = np.append(first, len(columns["rank"]))[1:]

@@ -30,8 +30,17 @@ _UNRECORDED = ("a call that was not recorded", "没有记录的调用")
 
 def origins(run: Run, span_id: int) -> dict[str, str]:
     """What launched a device task, as the numbers of a finding hold it for both languages."""
-    found = str(origin(run, span_id))
+    found = str(origin(run, span_id)) or _runtime_call(run, span_id)
     return {"origin": found or _UNRECORDED[0], "origin_zh": found or _UNRECORDED[1]}
+
+
+def _runtime_call(run: Run, span_id: int) -> str:
+    """The call of the runtime that launched a task without an operator around it; empty: none was recorded."""
+    look_up(run, [span_id])
+    known = run.get(_known)
+    calls = [known.calls[source] for source in known.sources[span_id] if source in known.calls]
+    latest = max((one for one in calls if one.kind == "runtime"), key=lambda one: (one.ts_ns, one.name), default=None)
+    return "" if latest is None else latest.name.rpartition("@")[2]
 
 
 def origin(run: Run, span_id: int) -> Origin:

@@ -5,14 +5,16 @@ that ends it was issued by the host at one moment and launched at a later one (a
 
 * before it was issued, the gap is the host's, and what it did at each moment says why. Where several causes overlap,
   this order decides: first use of an operator or library, garbage collection, compiling, allocating. The profiler, a
-  synchronising call and the data loader follow. Everything else is `host_late`;
+  synchronising call and the data loader follow. Everything else is `host_late`. On a CPU, time in operators that make
+  views or call others is `calling` instead;
 * calls that read device values in the middle of a step also own a part of the gaps after them. It is what would not be
   there without them (analysis/idle/device_reads.py);
 * between the two, the queue thread had not come to it: what that thread did says why;
 * after the launch, a wait for another stream is `dependency`. So is a wait for an earlier node of the same graph, which
   nothing launches. What launches usually take is `launch_overhead`, and what is left is `unknown`;
 * a stream runs in order. Its first recorded task may wait long after its launch. The device may have done next to
-  nothing since the recording began. Then work from before the recording is in its way: `backlog`, not idle at all;
+  nothing since the recording began. Then work from before the recording is in its way: `backlog`, not idle at all. The
+  same holds of a gap at the beginning, before a task that was launched before the recording;
 * in runs of kernels shorter than the fastest launches of the job, what a launch usually costs the
   host is `launch_overhead` too;
 * where the profiler reads the counters of the cache after each kernel, the device waits for that first:
@@ -33,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npulens.analysis.causes import CAUSES, GAP_ONLY
+from npulens.analysis.idle.calling import calling
 from npulens.analysis.idle.device_reads import reads
 from npulens.analysis.idle.first_use import FirstUse, first_use
 from npulens.analysis.idle.host_names import ANY_THREAD, PATTERNS, Special, special
@@ -247,7 +250,8 @@ def _rows(run: Run, block: tuple[int, ...]) -> Iterator[_Row]:
     moments = [windows]
     for rank in ranks:
         moments += [getattr(every[rank], name) for name in _MOMENTS]
-        moments += [part for one in (of_rank.get(rank), once.get(rank), costs.waits[rank]) if one is not None
+        own = (of_rank.get(rank), once.get(rank), costs.waits[rank], run.get(calling).get(rank))
+        moments += [part for one in own if one is not None
                     for part in (one.starts, one.ends)]  # fmt: skip
     origin = origins(len(ranks), moments) if len(ranks) > 1 else np.zeros(1, np.int64)
     if origin is None:
@@ -303,7 +307,7 @@ class _Apportioned:
     def __init__(
         self, run: Run, row: _Row, did: Tasks, found: Gaps, of: Ints, latency: Ints, held: Ints, lost: Ints
     ) -> None:
-        self.row, self.did, self.gaps, self.of = row, did, found, of
+        self.run, self.row, self.did, self.gaps, self.of = run, row, did, found, of
         self.latency, self.held, self.lost = latency, held, lost  # of each gap
         self.costs, self.hosts = run.get(launch_costs), run.get(hosts)
         every, known, once = run.get(tasks), run.get(special), run.get(first_use)
@@ -311,6 +315,8 @@ class _Apportioned:
         self.launches = np.array([every[rank].linked.any() for rank in row.ranks], np.bool_)
         self.special = _spans(row, [known.get(rank) for rank in row.ranks])
         self.once = _spans(row, [once.get(rank) for rank in row.ranks])
+        called = [run.get(calling).get(rank, EMPTY) for rank in row.ranks]
+        self.called = Intervals(row.laid([one.starts for one in called]), row.laid([one.ends for one in called]))
         read = run.get(reads)
         none = np.zeros(0, np.int64)
         ends = [read.ends.get(rank, none) for rank in row.ranks]
@@ -324,9 +330,12 @@ class _Apportioned:
         queue = [one.tracks(one.queue) for one in threads]
         held = self._held()
         found.add(held, "profiler_overhead", np.full(len(held.starts), NONE))
-        self._host(found, between(gaps.starts, gaps.issued) - held, issuing, True)
-        self._host(found, between(gaps.issued, gaps.launched) - held, queue, False)
-        self._device(found, held)
+        before = self._backlog() - held
+        found.add(before, "backlog", np.full(len(before.starts), NONE))
+        told = held | before
+        self._host(found, between(gaps.starts, gaps.issued) - told, issuing, True)
+        self._host(found, between(gaps.issued, gaps.launched) - told, queue, False)
+        self._device(found, told)
         return found
 
     def _held(self) -> Intervals:
@@ -348,7 +357,7 @@ class _Apportioned:
             left = left - part
         inside = EMPTY
         mine = np.isin(self.special.tracks, tracks)
-        for cause in ("gc", *(cause for cause in PATTERNS if cause != "gc")):
+        for cause in PATTERNS:
             of = self.special.causes == cause
             spans = self.special.some(of if cause in ANY_THREAD else of & mine)
             if not len(spans.starts):
@@ -368,12 +377,14 @@ class _Apportioned:
         certain = (self.launches & np.array([bool(some) for some in of_rank], np.bool_))[self.of[of_gap]]
         known = (self.gaps.linked[of_gap] | (self.gaps.task[of_gap] == NONE)) & certain
         rest = Intervals(left.starts[known], left.ends[known])
-        found.add(Intervals(left.starts[~known], left.ends[~known]), "unknown", np.full(int((~known).sum()), NONE))
+        older = ~known & self._older()[of_gap]
+        for which, cause in ((~known & ~older, "unknown"), (older, "backlog")):
+            found.add(Intervals(left.starts[which], left.ends[which]), cause, np.full(int(which.sum()), NONE))
         runs = self._in_runs()
         short = rest & runs
         found.add(short, "launch_overhead", self._sources(short))
-        late = rest - runs
-        found.add(late, "host_late", self._busiest(late, of_rank))
+        for late, cause in (((rest - runs) & self.called, "calling"), (rest - runs - self.called, "host_late")):
+            found.add(late, cause, self._busiest(late, of_rank))
 
     def _after_reads(self, left: Intervals, inside: Intervals) -> tuple[Intervals, Ints]:
         """Of what is left of the gaps, what reads in the middle of steps cost, and the read before each piece.
@@ -432,10 +443,10 @@ class _Apportioned:
                 found[begin:end] = np.append(spans.ids, NONE)[spans.covering(inner, starts, ends)]
         return found
 
-    def _device(self, found: Pieces, held: Intervals) -> None:
+    def _device(self, found: Pieces, told: Intervals) -> None:
         """Apportions time after a launch."""
         gaps = self.gaps
-        left = between(gaps.launched, gaps.ends) - held
+        left = between(gaps.launched, gaps.ends) - told
         wait_starts, wait_ends, of_gap = self._waits()
         waits = Intervals.union_of(wait_starts, wait_ends)
         part = left & waits
@@ -453,13 +464,18 @@ class _Apportioned:
         launching = left & slow
         found.add(launching, "launch_overhead", self._sources(launching))
         rest = left - slow
-        before = rest & self._backlog()
-        found.add(before, "backlog", np.full(len(before.starts), NONE))
-        rest = rest - before
-        found.add(rest, "unknown", np.full(len(rest.starts), NONE))
+        sources = self._sources(rest)
+        once = np.isin(sources, self.once.ids) & (sources != NONE)  # its code is still on the way to the device
+        found.add(Intervals(rest.starts[once], rest.ends[once]), "first_use", sources[once])
+        found.add(Intervals(rest.starts[~once], rest.ends[~once]), "unknown", np.full(int((~once).sum()), NONE))
 
     def _backlog(self) -> Intervals:
-        """Gaps after a launch that end with the first task of its stream, on a device that did nothing before."""
+        """Gaps that end long after a launch with the first task of their stream, on a device that did nothing before.
+
+        It was busy with work from before the recording. So it was before that launch too, if that time is the shorter
+        one. A host that had waited for the device tells against it. A host that is late may launch into a device that
+        is slow once.
+        """
         gaps, did = self.gaps, self.did
         first = np.zeros(len(did.starts) + 1, np.bool_)
         first[np.unique(did.tracks, return_index=True)[1]] = True  # tasks lie by rank and start
@@ -469,7 +485,31 @@ class _Apportioned:
         heads = np.searchsorted(self.of, self.of[at])  # the first gap of the rank
         busy = gaps.starts[at] - self.row.begin[self.of[at]] - (idle_[at] - idle_[heads])
         at = at[busy <= _BACKLOG_SHARE * length[at]]
-        return between(gaps.launched[at], gaps.ends[at])
+        if not len(at):
+            return EMPTY
+        known, none = self.run.get(_emptied), np.zeros(0, np.int64)
+        waited = np.sort(self.row.laid([known.get(rank, none) for rank in self.row.ranks]))
+        last = np.append(-1, waited)[np.searchsorted(waited, gaps.launched[at], side="right")]
+        ahead = gaps.launched[at] - gaps.starts[at] > gaps.ends[at] - gaps.launched[at]
+        begin = np.where(ahead | (last > gaps.starts[at]), gaps.launched[at], gaps.starts[at])
+        return between(begin, gaps.ends[at])
+
+    def _older(self) -> NDArray[np.bool_]:
+        """Which gaps open the window of a rank and end with a task from before the recording: most others are linked.
+
+        What the device did before such a task is not known, as long as no host had waited until it was empty.
+        """
+        gaps, every = self.gaps, self.run.get(tasks)
+        own = [every[rank] for rank in self.row.ranks]
+        most = np.array([2 * one.linked.sum() > (~one.node).sum() for one in own], np.bool_)
+        node = np.append(self.did.node, False)[gaps.task]
+        found: NDArray[np.bool_] = (gaps.task != NONE) & ~gaps.linked & ~node & most[self.of]
+        found &= gaps.starts == self.row.begin[self.of]
+        for at in np.flatnonzero(found).tolist():
+            rank, shift = self.row.ranks[self.of[at]], self.row.origin[self.of[at]]
+            waited = self.run.get(_emptied).get(rank, np.zeros(0, np.int64)) + shift
+            found[at] = not ((waited > gaps.starts[at]) & (waited <= gaps.ends[at])).any()
+        return found
 
     def _waits(self) -> tuple[Ints, Ints, Ints]:
         """Waits for another stream on the stream of the task that ends a gap, ending within it: from, to, which gap."""
@@ -479,6 +519,16 @@ class _Apportioned:
         inside = (at >= 0) & (gaps.task[at] != NONE) if len(gaps.starts) else np.zeros(len(at), bool)
         inside[inside] = self.did.tracks[gaps.task[at[inside]]] == waits.tracks[inside]
         return waits.starts[inside], waits.ends[inside], at[inside]
+
+
+def _emptied(run: Run) -> dict[int, Ints]:
+    """Per rank the ends of calls that return once the whole device has nothing left to do."""
+    found = run.columns(
+        "SELECT rank, ts_ns + dur_ns AS end_ns FROM span WHERE kind = 'runtime' "
+        "AND regexp_matches(name, '(?:Device|Ctx|Context)Synchronize')"
+    )
+    ends, of = found["end_ns"].astype(np.int64), found["rank"]
+    return {rank: ends[of == rank] for rank in np.unique(of).tolist()}
 
 
 @dataclass(frozen=True)

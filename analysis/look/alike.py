@@ -36,7 +36,7 @@ def _windows(base: Side, head: Side) -> Iterator[Note]:
 
 
 def _job(ours: About, theirs: About) -> Iterator[Note]:
-    if ours.world_size != theirs.world_size:
+    if ours.world_size != theirs.world_size and None not in (ours.world_size, theirs.world_size):
         yield Note("world", (("base", ours.world_size), ("head", theirs.world_size)))
     if ours.ranks != theirs.ranks:
         yield Note("ranks", (("base", ours.ranks), ("head", theirs.ranks)))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import duckdb
+import msgspec
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from npulens.analysis.device.kernels import Floats, Kernels, kernels
-from npulens.analysis.intervals import Ints
-from npulens.analysis.look.kernels import Filter, chosen_sql, values
+from npulens.analysis.intervals import Ints, bare
 from npulens.analysis.run import Run
+from npulens.analysis.selection.pane import answered
 from npulens.analysis.work import waterfall as falling
 from npulens.analysis.work.operators import GOOD, PIPES, Operator, Operators, operators
 from npulens.analysis.work.roofline import BUSY, Roofline, clock_share, of_operators, row_of
@@ -115,7 +119,29 @@ class Whole:
 
 
 def efficiency(run: Run) -> Efficiency:
-    """Every operator beside its roof."""
+    """Every operator beside its roof, as it is kept of a large run."""
+    kept = "operator_row", "operator_sum"
+    if not answered(run.con, *kept):
+        return _beside_roofs(run)
+    rows = run.con.execute("SELECT * FROM operator_row").fetchdf().astype(dict.fromkeys(_NUMBERS, "float64"))
+    ((said,),) = run.con.execute("SELECT said FROM operator_sum").fetchall()
+    return msgspec.convert(json.loads(said), Efficiency, dec_hook=lambda wanted, none: rows)
+
+
+def operator_rows(run: Run) -> pa.Table:
+    """Its rows as they are kept; a column where nothing is known is one of texts."""
+    table = pa.Table.from_pandas(run.get(_beside_roofs).operators, preserve_index=False)
+    return table.cast(pa.schema(
+        pa.field(each.name, pa.string()) if pa.types.is_null(each.type) else each for each in table.schema
+    ))  # fmt: skip
+
+
+def operator_sums(run: Run) -> pa.Table:
+    """The rest of it as it is kept: one text."""
+    return _text(asdict(replace(run.get(_beside_roofs), operators=pd.DataFrame())) | {"operators": None})
+
+
+def _beside_roofs(run: Run) -> Efficiency:
     every, found = run.get(kernels), run.get(operators)
     sums = of_operators(run)
     order = sorted(range(len(found.every)), key=lambda at: -found.every[at].ns)[:MOST]
@@ -137,8 +163,24 @@ def efficiency(run: Run) -> Efficiency:
 
 
 def whole(run: Run) -> Whole:
-    """The waterfall of the run, of each rank and of each phase."""
+    """The waterfall of the run, of each rank and of each phase, as it is kept of a large one."""
+    if answered(run.con, "step_fall"):
+        ((said,),) = run.con.execute("SELECT said FROM step_fall").fetchall()
+        return msgspec.convert(json.loads(said), Whole)
+    return _measured(run)
+
+
+def _measured(run: Run) -> Whole:
     return Whole(_falls(run), clock_share(run))
+
+
+def answer(run: Run) -> pa.Table:
+    """The waterfall as it is kept: one text."""
+    return _text(asdict(_measured(run)))
+
+
+def _text(said: Mapping[str, Any]) -> pa.Table:
+    return pa.table({"said": [json.dumps(said)]})
 
 
 def _longest(every: Kernels, found: Operators) -> Ints:
@@ -253,27 +295,38 @@ class Rates:
 
 
 def rates(con: duckdb.DuckDBPyConnection) -> Rates:
-    """What the share of any group of kernels follows from."""
-    run = Run.of(con)
+    """What the share of any group of kernels follows from, as it is kept of a large run."""
+    kept = "kernel_operator", "operator_need"
+    if answered(con, *kept):
+        of, need = (con.table(name).fetchnumpy() for name in kept)
+        columns = {name: bare(column) for name, column in {**of, **need}.items()}
+    else:
+        run = Run.of(con)
+        tables = (operators_of_kernels(run), needs(run))
+        columns = {name: table[name].to_numpy() for table in tables for name in table.column_names}
+    return Rates(**columns)
+
+
+def operators_of_kernels(run: Run) -> pa.Table:
+    """Per kernel, by span_id, its length and operator."""
     every, found = run.get(kernels), run.get(operators)
     order = np.argsort(every.span_id, kind="stable")
+    return pa.table({"span_id": every.span_id[order], "dur": every.dur[order], "of": found.of[order]})
+
+
+def needs(run: Run) -> pa.Table:
+    """Per operator what a call of it needs, and how many calls and kernels it has."""
+    every = run.get(operators).every
 
     def known(amounts: Iterable[float | None]) -> Floats:
         return np.array([np.nan if one is None else one for one in amounts], np.float64)
 
-    return Rates(
-        every.span_id[order], every.dur[order], found.of[order],
-        known(one.roof_ns if one.share is not None else None for one in found.every),
-        known(_flops(one) or None for one in found.every),
-        *(np.array([getattr(one, name) for one in found.every], np.int64) for name in ("calls", "kernels")),
-    )  # fmt: skip
-
-
-def members(con: duckdb.DuckDBPyConnection, level: str, what: Filter) -> tuple[Ints, NDArray[np.uint64]]:
-    """The kernels that a filter means (span_id), and the group (key) of each."""
-    told = con.execute(f"WITH {chosen_sql(con, level)} SELECT span_id, key FROM chosen WHERE starts", values(what))
-    columns = {name: np.ma.getdata(column) for name, column in told.fetchnumpy().items()}
-    return columns["span_id"].astype(np.int64), columns["key"].astype(np.uint64)
+    return pa.table({
+        "roof_ns": known(one.roof_ns if one.share is not None else None for one in every),
+        "flops": known(_flops(one) or None for one in every),
+        "calls": np.array([one.calls for one in every], np.int64),
+        "kernels": np.array([one.kernels for one in every], np.int64),
+    })  # fmt: skip
 
 
 def of_kernels(held: Rates, chosen: tuple[Ints, NDArray[np.uint64]]) -> pd.DataFrame:

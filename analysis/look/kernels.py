@@ -15,7 +15,9 @@ from typing import Any
 import duckdb
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from npulens.analysis.intervals import Ints, bare
 from npulens.analysis.kept import LEVELS, ready
 from npulens.analysis.selection.pane import panes_of
 
@@ -250,3 +252,10 @@ def sequences(con: duckdb.DuckDBPyConnection, ranks: tuple[int, ...], text: str,
 
 
 _SORTS = {"gap": "gap_ns", "total": "total_ns", "count": "count"}
+
+
+def members(con: duckdb.DuckDBPyConnection, level: str, what: Filter) -> tuple[Ints, NDArray[np.uint64]]:
+    """The kernels that a filter means (span_id), and the group (key) of each."""
+    told = con.execute(f"WITH {chosen_sql(con, level)} SELECT span_id, key FROM chosen WHERE starts", values(what))
+    columns = {name: bare(column) for name, column in told.fetchnumpy().items()}
+    return columns["span_id"].astype(np.int64), columns["key"].astype(np.uint64)

@@ -73,11 +73,13 @@ def pools(con: duckdb.DuckDBPyConnection) -> tuple[Pool, ...]:
     found = [Pool(*row) for row in rows]
     sampled = {pool.rank for pool in found if pool.allocated is not None}
     for (rank,) in con.execute("SELECT DISTINCT rank FROM memory_event ORDER BY rank").fetchall():
+        if rank in sampled:
+            continue
         states = con.execute(f"WITH state AS ({_states(con, rank, EVENTS)}) SELECT count(*), max(allocated_bytes), "
                              "max(reserved_bytes), min(ts_ns), max(ts_ns) FROM state",
                              {"rank": rank, "pool": EVENTS}).fetchone()  # fmt: skip
         told = con.execute("SELECT count(allocated_bytes) FROM memory_event WHERE rank = ?", [rank]).fetchone()
-        if rank not in sampled and states is not None and states[0]:
+        if states is not None and states[0]:
             found.append(replace(Pool(rank, EVENTS, *states), relative=not (told and told[0])))
     return tuple(found)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 
 from npulens.analysis.idle.culprit import names
 from npulens.analysis.idle.host_spans import NONE, hosts
@@ -15,6 +17,7 @@ from npulens.analysis.intervals import Intervals, Ints
 from npulens.analysis.ranks.clock import clock
 from npulens.analysis.replay.critical import WHATS, Chain, critical_path
 from npulens.analysis.run import Run
+from npulens.analysis.selection.pane import answered
 
 #: Kinds of pieces, as the timeline and the charts order and colour them.
 KINDS = ("kernel", "comm", "copy", "host", "launch", "queue", "sync", "peer", "unexplained")
@@ -97,8 +100,28 @@ class Path:
 
 
 def path(con: duckdb.DuckDBPyConnection) -> Path:
-    """The critical path of a run."""
-    run = Run.of(con)
+    """The critical path of a run, as it is kept of a large one."""
+    if answered(con, "critical_path"):
+        ((said,),) = con.execute("SELECT said FROM critical_path").fetchall()
+        return _restored(json.loads(said))
+    return of_run(Run.of(con))
+
+
+def answer(run: Run) -> pa.Table:
+    """The path as it is kept: one text."""
+    return pa.table({"said": [json.dumps(asdict(of_run(run)))]})
+
+
+def _restored(said: Mapping[str, Any]) -> Path:
+    return Path(
+        said["rank"], said["wall_ns"], said["pieces"], tuple(Part(**one) for one in said["parts"]),
+        tuple(PathStep(**one) for one in said["steps"]), tuple(Piece(**one) for one in said["longest"]),
+        tuple(Named(**one) for one in said["names"]),
+    )  # fmt: skip
+
+
+def of_run(run: Run) -> Path:
+    """The same, followed now."""
     pieces = run.get(followed)
     if not len(pieces):
         return Path(None, 0, 0, (), (), (), ())

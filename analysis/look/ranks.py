@@ -230,9 +230,13 @@ def _tasks_by_rank(run: Run) -> dict[int, tuple[Intervals, Intervals]]:
     """When each rank's operators wait and when they move data, where their tasks were recorded."""
     rows = run.columns("SELECT rank, what, ts_ns, end_ns FROM comm_state")
 
+    order = np.argsort(rows["rank"], kind="stable")
+    rows = {name: values[order] for name, values in rows.items()}
+
     def of(rank: int, what: int) -> Intervals:
-        mine = (rows["rank"] == rank) & (rows["what"] == what)
-        return Intervals.union_of(rows["ts_ns"][mine], rows["end_ns"][mine])
+        mine = slice(*np.searchsorted(rows["rank"], [rank, rank + 1]))
+        these = rows["what"][mine] == what
+        return Intervals.union_of(rows["ts_ns"][mine][these], rows["end_ns"][mine][these])
 
     told = run.con.execute("SELECT rank FROM rank_stand WHERE tasks > 0 ORDER BY rank").fetchall()
     return {rank: (of(rank, WAIT), of(rank, TRANSFER)) for (rank,) in told}
@@ -247,7 +251,7 @@ def _lane(run: Run, rank: int, span: tuple[int, int], edges: Ints, tasks: tuple[
 
     def shares(part: Intervals) -> tuple[float, ...]:
         inside = part.within(edges[:-1], edges[1:]) / np.maximum(edges[1:] - edges[:-1], 1)
-        return tuple(round(float(share), 3) for share in inside)
+        return tuple(np.round(inside, 3).tolist())
 
     def total(part: Intervals) -> int:
         return int(part.within(begin, end)[0])

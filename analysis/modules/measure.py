@@ -18,12 +18,15 @@ The `own` of all rows sum to the run, to the nanosecond. `kernel_ns` is the time
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import duckdb
+import msgspec
 import numpy as np
+import pyarrow as pa
 
 from npulens.analysis import views
 from npulens.analysis.device.kernels import Kernels, kernels
@@ -43,11 +46,16 @@ from npulens.analysis.modules.tree import (
 )
 from npulens.analysis.regression.pieces import first_come, sources
 from npulens.analysis.run import Run
+from npulens.analysis.selection.pane import answered
 from npulens.analysis.work.operators import operators
 
 #: What records modules.
 COLLECT_WITH = "npulens collect --modules"
-_MEMORY = "SELECT ts_ns, bytes FROM memory_event WHERE rank = ? AND bytes > 0 AND ts_ns IS NOT NULL"
+#: What is kept of a large run.
+KEPT = "module_sum"
+_MEMORY = (
+    "SELECT rank, ts_ns, bytes FROM memory_event WHERE rank BETWEEN ? AND ? AND bytes > 0 AND ts_ns IS NOT NULL"
+)
 
 
 @dataclass(frozen=True)
@@ -149,7 +157,19 @@ def modules(con: duckdb.DuckDBPyConnection, ranks: tuple[int, ...] | None = None
 
 
 def of_run(run: Run, ranks: tuple[int, ...] | None = None) -> Modules:
-    """The same of a run that is open already."""
+    """The same of a run that is open already, as it is kept of a large one."""
+    if ranks is None and answered(run.con, KEPT):
+        ((said,),) = run.con.execute(f"SELECT said FROM {KEPT}").fetchall()
+        return msgspec.convert(json.loads(said), Modules)
+    return _measured(run, ranks)
+
+
+def answer(run: Run) -> pa.Table:
+    """All modules as they are kept: one text."""
+    return pa.table({"said": [json.dumps(asdict(_measured(run, None)))]})
+
+
+def _measured(run: Run, ranks: tuple[int, ...] | None) -> Modules:
     grown = run.get(tree)
     chosen = tuple(rank for rank in run.ranks if ranks is None or rank in ranks)
     if grown.source is None:
@@ -229,7 +249,7 @@ class _Sums:
 
     def memory(self, run: Run, rank: int, marked: Marked) -> bool:
         """What was allocated while a module was at work; whether that was recorded."""
-        found = run.columns(_MEMORY, [rank])
+        found = run.of_rank(_MEMORY, rank)
         if not len(found["ts_ns"]):
             return False
         threads = run.get(hosts).threads.get(rank)

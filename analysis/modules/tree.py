@@ -42,32 +42,33 @@ _SOURCES = rf"""
     WHERE starts_with(name, '{MODULE}')
 """
 _MARKS = rf"""
-    SELECT s.span_id, s.call, hash(s.name) AS code, coalesce(h.sequence, -1) AS sequence,
+    SELECT s.rank, s.span_id, s.call, hash(s.name) AS code, coalesce(h.sequence, -1) AS sequence,
         coalesce(h.fwd_thread, 0) AS thread
     FROM (
-        SELECT span_id, name, starts_with(name, '{MODULE}') AS call, starts_with(name, '{_ENGINE}') AS engine FROM span
-        WHERE rank = $rank
-    ) s LEFT JOIN (SELECT span_id, sequence, fwd_thread FROM host_op WHERE rank = $rank AND sequence >= 0) h
+        SELECT rank, span_id, name, starts_with(name, '{MODULE}') AS call, starts_with(name, '{_ENGINE}') AS engine
+        FROM span WHERE rank BETWEEN $1 AND $2
+    ) s LEFT JOIN (SELECT span_id, sequence, fwd_thread FROM host_op WHERE rank BETWEEN $1 AND $2 AND sequence >= 0) h
         ON h.span_id = s.span_id
-    WHERE CASE WHEN s.call THEN NOT $hooked OR regexp_full_match(s.name, '.* \(\S*\)') ELSE s.engine OR h.fwd_thread > 0
-        OR s.span_id IN (SELECT dst_span_id FROM link WHERE route = 'fwdbwd' AND rank = $rank) END
+    WHERE CASE WHEN s.call THEN $3 <> '{HOOKS}' OR regexp_full_match(s.name, '.* \(\S*\)') ELSE s.engine
+        OR h.fwd_thread > 0
+        OR s.span_id IN (SELECT dst_span_id FROM link WHERE route = 'fwdbwd' AND rank BETWEEN $1 AND $2) END
 """
 # The same where only stacks of operators are known.
 _STACKED = "contains(frames, 'torch/nn/modules/module.py(')"
 _MARKS_OF_STACKS = f"""
-    SELECT s.span_id, t.code IS NOT NULL AND NOT s.engine AND coalesce(h.fwd_thread, 0) = 0 AS call,
+    SELECT s.rank, s.span_id, t.code IS NOT NULL AND NOT s.engine AND coalesce(h.fwd_thread, 0) = 0 AS call,
         coalesce(t.code, 0) AS code, coalesce(h.sequence, -1) AS sequence, coalesce(h.fwd_thread, 0) AS thread
-    FROM (SELECT span_id, starts_with(name, '{_ENGINE}') AS engine FROM span WHERE rank = $rank) s
-    LEFT JOIN (SELECT span_id, hash(frames) AS code FROM stack WHERE rank = $rank AND {_STACKED}) t
+    FROM (SELECT rank, span_id, starts_with(name, '{_ENGINE}') AS engine FROM span WHERE rank BETWEEN $1 AND $2) s
+    LEFT JOIN (SELECT span_id, hash(frames) AS code FROM stack WHERE rank BETWEEN $1 AND $2 AND {_STACKED}) t
         ON t.span_id = s.span_id
-    LEFT JOIN (SELECT span_id, sequence, fwd_thread FROM host_op WHERE rank = $rank AND sequence >= 0) h
+    LEFT JOIN (SELECT span_id, sequence, fwd_thread FROM host_op WHERE rank BETWEEN $1 AND $2 AND sequence >= 0) h
         ON h.span_id = s.span_id
-    WHERE s.engine OR h.fwd_thread > 0 OR t.code IS NOT NULL
-        OR s.span_id IN (SELECT dst_span_id FROM link WHERE route = 'fwdbwd' AND rank = $rank)
+    WHERE $3 = '{STACKS}' AND (s.engine OR h.fwd_thread > 0 OR t.code IS NOT NULL
+        OR s.span_id IN (SELECT dst_span_id FROM link WHERE route = 'fwdbwd' AND rank BETWEEN $1 AND $2))
 """
 _NAMES = f"SELECT DISTINCT hash(name), name FROM span WHERE starts_with(name, '{MODULE}')"
 _NAMES_OF_STACKS = f"SELECT DISTINCT hash(frames), frames FROM stack WHERE {_STACKED}"
-_ARROWS = "SELECT src_span_id, dst_span_id FROM link WHERE route = 'fwdbwd' AND rank = ?"
+_ARROWS = "SELECT rank, src_span_id, dst_span_id FROM link WHERE route = 'fwdbwd' AND rank BETWEEN ? AND ?"
 # Of the operators with one number the last one made the node of the graph. Threads count for themselves: where two
 # have the same number it is not told which one is meant.
 _NUMBERS = """
@@ -206,9 +207,7 @@ class _Rank:
     def __init__(self, run: Run, rank: int, source: str, grown: _Growing) -> None:
         self._grown, self._spans, self._stacked = grown, run.get(hosts).spans(rank), source == STACKS
         self._order, self._ids = in_order(self._spans.ids)
-        asked: dict[str, Any] = {"rank": rank} | ({} if self._stacked else {"hooked": source == HOOKS})
-        rows = run.con.execute(_MARKS_OF_STACKS if self._stacked else _MARKS, asked).fetchnumpy()
-        rows = {name: np.ma.getdata(values) for name, values in rows.items()}
+        rows = run.of_rank(_MARKS_OF_STACKS if self._stacked else _MARKS, rank, source)
         place = self.places(rows["span_id"])
         keep = np.flatnonzero(place != NONE)
         keep = keep[np.argsort(place[keep], kind="stable")]
@@ -296,7 +295,7 @@ class _Rank:
         tied = np.full(len(self._marks), NONE, np.int64)
         if not len(tied):
             return tied
-        arrows = run.columns(_ARROWS, [rank])
+        arrows = run.of_rank(_ARROWS, rank)
         source, mark = self.places(arrows["src_span_id"]), self._mark_of[self.places(arrows["dst_span_id"])]
         there = (source != NONE) & (mark != NONE)
         tied[mark[there]] = source[there]

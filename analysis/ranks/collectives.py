@@ -8,11 +8,17 @@ operator. A queue lets the device lag behind the host, and on each rank by anoth
 Where that leaves something out, operators are matched from the end. Captures stop together, so the n-th from the end is
 the same on every rank, give or take a few. Members leave a collective together, so only the right shift lets their ends
 agree; that proves it, whatever sizes and steps say.
+
+A send and a receive are a pair of their own (`exchanges`): no two receives are the same operator, however alike.
+
+Where no group is named, a stream stands for one. Ranks number their streams each for themselves. So one number is one
+group only for ranks that ran an operator of the same name on it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +32,8 @@ from npulens.analysis.run import Run
 MEETING = frozenset({"allreduce", "allgather", "reducescatter", "alltoall", "alltoallv", "alltoallvc", "barrier"})
 #: Between neighbours, not the whole group: the traffic of pipelines. NCCL's "sendrecv" alone may be anything.
 POINT_TO_POINT = frozenset({"send", "receive", "recv", "isend", "irecv", "batchsendrecv"})
+#: Of these one rank's operator has its other side on one other rank, under another name.
+ONE_WAY = POINT_TO_POINT - {"batchsendrecv"}
 #: Of these every rank may move a different number of bytes.
 UNEVEN = POINT_TO_POINT | {"alltoall", "alltoallv", "alltoallvc", "allgatherv", "reducescatterv", "sendrecv"}
 #: Operators whose kind the profiler does not tell: they agree with any.
@@ -62,7 +70,8 @@ SELECT op.span_id, rank, ts_ns, dur_ns, name, coalesce(l.step, op.step, -1) AS s
             WHEN called LIKE '%reduce_scatter%' THEN 'reducescatter' WHEN called LIKE '%coalesced%' THEN 'batchsendrecv'
             WHEN called LIKE 'nccl:recv%' THEN 'receive' WHEN called LIKE 'nccl:send%' THEN 'send' ELSE 'sendrecv' END
         ELSE lower(coalesce(collective, '')) END AS collective,
-    coalesce(bytes, -1) AS bytes, coalesce(group_name, 'stream ' || stream, '') AS team, coalesce(peer, -1) AS peer
+    coalesce(bytes, -1) AS bytes, coalesce(group_name, 'stream ' || stream, '') AS team, coalesce(peer, -1) AS peer,
+    group_name IS NULL AND stream IS NOT NULL AS numbered
 FROM op LEFT JOIN launched l USING (span_id) ORDER BY rank, ts_ns, op.span_id
 """
 
@@ -107,13 +116,15 @@ def collectives(run: Run) -> Collectives:
     rows = run.columns(OPERATORS)
     rank, step, size = _ints(rows["rank"]), _ints(rows["step"]), _ints(rows["bytes"])
     kinds, kind = _codes(rows["collective"])
-    teams, team, members = _teams(run, rows["team"], rank)
+    teams, team, members = _teams(run, _streams(rows, rank), rank)
     ts = _ints(rows["ts_ns"])
     uneven = np.isin(kind, _places_of(kinds, UNEVEN))
     end = ts + _ints(rows["dur_ns"])
     instance = matched(rank, team, step, kind, np.where(uneven, 0, size), run.stepped)
+    instance = left_together(rank, team, end, instance, np.asarray(rows["numbered"]).astype(np.bool_))
     instance = from_the_end(rank, team, np.where(np.isin(kind, _places_of(kinds, UNNAMED)), -1, kind), end, instance,
                             ~np.isin(kind, _places_of(kinds, POINT_TO_POINT)))  # fmt: skip
+    instance = np.where(np.isin(kind, _places_of(kinds, ONE_WAY)), -1, instance)
     return Collectives(
         _ints(rows["span_id"]), rank, ts, end, step, size, team, kind, _ints(rows["peer"]),
         rows["name"], instance, teams, kinds, members,
@@ -133,6 +144,36 @@ def _codes(names: NDArray[Any]) -> tuple[tuple[str, ...], Ints]:
         return (), np.zeros(0, np.int64)
     known, codes = np.unique(names.astype(str), return_inverse=True)
     return tuple(str(name) for name in known), codes.astype(np.int64)
+
+
+def _streams(rows: Mapping[str, NDArray[Any]], rank: Ints) -> NDArray[Any]:
+    """Names of groups; a stream that stands for one carries its lowest rank where not all ranks mean the same by it.
+
+    The number of an operator in its graph is in MindSpore's names: stages of a pipeline have none in common.
+    """
+    names, at = rows["team"].astype(object), np.flatnonzero(np.asarray(rows["numbered"]).astype(np.bool_))
+    ranks, who = np.unique(rank[at], return_inverse=True)
+    if len(ranks) < 2:
+        return np.asarray(names)
+    streams, stream = np.unique(names[at].astype(str), return_inverse=True)
+    known, said = np.unique(rows["name"][at].astype(str), return_inverse=True)
+    for of, by_rank in _ran(np.unique((stream * len(ranks) + who) * len(known) + said), len(ranks), len(known)).items():
+        sharing: list[list[int]] = []
+        for one in by_rank:
+            near = [others for others in sharing if any(by_rank[one] & by_rank[other] for other in others)]
+            sharing = [others for others in sharing if others not in near] + [sum(near, [one])]
+        for others in sharing if len(sharing) > 1 else ():
+            names[at[(stream == of) & np.isin(who, others)]] = f"{streams[of]} of rank {ranks[min(others)]}"
+    return np.asarray(names)
+
+
+def _ran(keys: Ints, ranks: int, names: int) -> dict[int, dict[int, set[int]]]:
+    """Stream -> rank -> names of what it ran there."""
+    found: dict[int, dict[int, set[int]]] = {}
+    for key in keys.tolist():
+        place, name = divmod(key, names)
+        found.setdefault(place // ranks, {}).setdefault(place % ranks, set()).add(name)
+    return found
 
 
 def _teams(run: Run, names: NDArray[Any], rank: Ints) -> tuple[tuple[str, ...], Ints, dict[int, tuple[int, ...]]]:
@@ -226,6 +267,24 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
+
+
+def left_together(rank: Ints, team: Ints, end: Ints, instance: Ints, numbered: NDArray[np.bool_]) -> Ints:
+    """The instances, without those of ranks whose ends deny them where only a number of a stream names the group.
+
+    Every replica of a job runs the same sequence of operators on streams of the same numbers.
+    """
+    found = instance.copy()
+    rows = np.flatnonzero(numbered & (instance >= 0))
+    for one in np.unique(team[rows]).tolist():
+        mine = rows[team[rows] == one]
+        first, *others = np.split(mine, np.flatnonzero(np.diff(rank[mine])) + 1)  # rows come by rank
+        for theirs in others:
+            _, a, b = np.intersect1d(instance[first], instance[theirs], return_indices=True)
+            apart = end[first[a]] - end[theirs[b]]
+            if len(a) >= _ENOUGH and np.median(np.abs(apart - np.median(apart))) >= PROVED_NS:
+                found[theirs] = -1
+    return found
 
 
 def from_the_end(

@@ -1,7 +1,7 @@
 """For whom collectives wait, over a whole run; and of a late peer that was captured, why it is late.
 
-A late peer that was captured is compared with the rank that waited most for it. Both take equally
-long, and what the one waits, the other computes or idles longer: no clocks are compared in that.
+A late peer that was captured is compared with those that waited most for it, the median of them. All take equally
+long, and what the ones wait, the other computes or idles longer: no clocks are compared in that.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from npulens.analysis.ranks.waits import CLOCK, GUESSED, PEERS, TASKS, Waits, co
 from npulens.analysis.run import Run
 from npulens.analysis.say import duration
 
-#: Windows shown of each kind.
-_SHOWN = 10
+#: Windows shown of each kind, and waiting ranks that a late one is compared with.
+_SHOWN, _COMPARED = 10, 32
 #: A wait that nobody can name is of this peer.
 NOBODY = (-1, -1, -1)
 
@@ -70,7 +70,7 @@ class Late:
 
 @dataclass(frozen=True)
 class Excess:
-    """What a late rank did longer than the rank that waited for it."""
+    """What a late rank did longer than those that waited for it: than the median of them."""
 
     idle_ns: int
     busy_ns: int
@@ -179,27 +179,29 @@ def witnessed(run: Run, late: Late, most: int) -> tuple[Evidence, ...]:
 
 
 def said(ranks: Sequence[int]) -> str:
-    """Rank 0 waits; Ranks 0 and 1 wait; Ranks 0, 1 and 2 wait; 64 ranks wait."""
+    """Rank 0 waits; Ranks 0 and 1 wait up to; 64 ranks wait up to. What follows is the longest wait."""
     if len(ranks) == 1:
         return f"Rank {ranks[0]} waits"
     if len(ranks) > 8:
-        return f"{len(ranks)} ranks wait"
-    return f"Ranks {', '.join(str(rank) for rank in ranks[:-1])} and {ranks[-1]} wait"
+        return f"{len(ranks)} ranks wait up to"
+    return f"Ranks {', '.join(str(rank) for rank in ranks[:-1])} and {ranks[-1]} wait up to"
 
 
 def excess(run: Run, late: Late) -> Excess | None:
-    """What a captured late peer did longer than the rank that waited most for it; None: nothing to compare."""
+    """What a captured late peer did longer than those that waited most for it; None: nothing to compare."""
     operators, found = run.get(collectives), run.get(waits)
     if late.rank not in run.ranks or late.rank is None:
         return None
-    waiting = max(late.gained, key=lambda rank: late.gained[rank].total())
-    window, other = run.window(late.rank), run.window(waiting)
-    if window is None or other is None:
+    window = run.window(late.rank)
+    most = sorted(late.gained, key=lambda rank: (-late.gained[rank].total(), rank))[:_COMPARED]
+    others = [(rank, theirs) for rank in most if (theirs := run.window(rank)) is not None]
+    if window is None or not others:
         return None
-    own, theirs = (Intervals.union_of(np.array([begin]), np.array([end])) for begin, end in (window, other))
+    own = _as_one(window)
     busy, idle = _busy(run, late.rank) & own, own - run.activity(late.rank).work()
-    idle_more = idle.total() - (theirs - run.activity(waiting).work()).total()
-    busy_more = busy.total() - (_busy(run, waiting) & theirs).total()
+    idle_more, busy_more = idle.total(), busy.total()
+    idle_more -= int(np.median([(_as_one(one) - run.activity(rank).work()).total() for rank, one in others]))
+    busy_more -= int(np.median([(_busy(run, rank) & _as_one(one)).total() for rank, one in others]))
     gaps = _largest(idle & _ahead(operators, late), max(0, min(idle_more, late.gain_ns)))
     evidence = [Evidence(late.rank, start, end - start) for start, end in _longest(gaps)]
     came = comings(operators, found, late)
@@ -209,6 +211,11 @@ def excess(run: Run, late: Late) -> Excess | None:
         for row, ns in zip(came.rows[worst].tolist(), came.late_ns[worst].tolist(), strict=True)
     ]
     return Excess(idle_more, busy_more, tuple(evidence))
+
+
+def _as_one(window: tuple[int, int]) -> Intervals:
+    begin, end = window
+    return Intervals.union_of(np.array([begin]), np.array([end]))
 
 
 def _busy(run: Run, rank: int) -> Intervals:

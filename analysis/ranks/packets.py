@@ -11,12 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npulens.analysis.capability import capabilities, held, setting
 from npulens.analysis.device.kernels import Floats
 from npulens.analysis.device.kinds import Bools
-from npulens.analysis.finding import Change, Evidence
+from npulens.analysis.finding import Change, Evidence, NotMeasured
 from npulens.analysis.intervals import EMPTY, Ints
+from npulens.analysis.limits import COVERED
 from npulens.analysis.ranks.collectives import collectives
 from npulens.analysis.run import Run
+from npulens.analysis.say import number
 
 #: Level1 writes a notification by RDMA as a send of up to so many bytes.
 _NOTIFICATION_BYTES = 8
@@ -119,6 +122,28 @@ def _phases(op: Ints, plane: Ints) -> Ints:
     place[order] = np.arange(len(op)) - begin[np.cumsum(first) - 1]
     _, phase = np.unique(op * (int(place.max()) + 1) + place, return_inverse=True)
     return np.asarray(phase).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """Why packets are not known, or too few of them."""
+
+    why: NotMeasured
+    some: bool  # some are
+
+
+def lacking(run: Run) -> Lacking | None:
+    """None: the parts of nearly all collectives were recorded, with their peers."""
+    for need in ("comm_tasks", "peer_waits"):
+        has, share = run.get(capabilities)[need], held(run, need)
+        en, zh = has.capability.means
+        if has.status == "absent":
+            return Lacking(NotMeasured(f"{en}: {has.why}", f"{zh}：{has.why_zh}", has.collect_with), False)
+        if share < COVERED:
+            told = number("_share", share)
+            why = f"{en}: known for only {told} of the time they are about", f"{zh}：只覆盖相关时间的 {told}"
+            return Lacking(NotMeasured(*why, has.collect_with or setting(run, need)), True)
+    return None
 
 
 @dataclass(frozen=True)

@@ -230,10 +230,10 @@ def _merged(time: Clock, operators: Collectives, found: Waits, ready: Ints, peer
     took = _shared_rows(time, operators, found)
     if not len(took):
         return found
-    shift = _shifts(time, operators.rank)
+    shift = shifts(time, operators.rank)
     latest, seen, second = _arrived(operators, found, ready, peers, took, shift)
     at, rank = operators.instance[took], operators.rank[took]
-    doubt = _between(time, rank, seen[at, 1])
+    doubt = between(time, rank, seen[at, 1])
     told = doubt >= 0
     took, at, rank, doubt = took[told], at[told], rank[told], doubt[told]
     own_second = np.maximum(ready[took], second[at] - shift[took])
@@ -310,13 +310,13 @@ def _first_of(*keys: Ints) -> NDArray[np.bool_]:
     return first
 
 
-def _shifts(time: Clock, rank: Ints) -> Ints:
+def shifts(time: Clock, rank: Ints) -> Ints:
     """What to add to each row's stamps to have the common clock."""
     ranks, which = np.unique(rank, return_inverse=True)
     return np.array([time.offset_ns(one) for one in ranks.tolist()], np.int64)[which]
 
 
-def _between(time: Clock, one: Ints, other: Ints) -> Ints:
+def between(time: Clock, one: Ints, other: Ints) -> Ints:
     """How far off differences between two ranks' stamps may be, row by row; -1: cannot be told."""
     pairs, which = np.unique(one * _RANKS + other, return_inverse=True)
     doubts = (time.between_ns(pair // _RANKS, pair % _RANKS) for pair in pairs.tolist())
@@ -332,9 +332,9 @@ def _exchanged(run: Run, operators: Collectives, found: Waits) -> Waits:
     one, other = rows[first], rows[first + 1]
     one, other = np.concatenate((one, other)), np.concatenate((other, one))
     time = run.get(clock)
-    doubt = _between(time, operators.rank[one], operators.rank[other])
+    doubt = between(time, operators.rank[one], operators.rank[other])
     one, other, doubt = one[doubt >= 0], other[doubt >= 0], doubt[doubt >= 0]
-    shift = _shifts(time, operators.rank) if len(one) else operators.ts
+    shift = shifts(time, operators.rank) if len(one) else operators.ts
     came = operators.ts[other] + shift[other] - shift[one]
     wait = np.minimum(came, operators.end[one]) - operators.ts[one]
     wait = np.where(came - operators.ts[one] > doubt, wait, 0)
@@ -366,7 +366,7 @@ def _said(run: Run, operators: Collectives, found: Waits) -> Waits:
 
 def complete(run: Run, operators: Collectives) -> NDArray[np.bool_]:
     """Of each operator, whether all members of its group were captured."""
-    every = run.missing_ranks == () and (run.world_size or 0) <= len(run.ranks)
+    every = run.missing_ranks == () and run.least_world <= len(run.ranks)
     captured = set(run.ranks)
     teams = [
         set(operators.members[team]) <= captured if team in operators.members else every

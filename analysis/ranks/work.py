@@ -14,8 +14,9 @@ from npulens.analysis.run import Run
 
 _KERNELS = """
 SELECT s.rank, s.name, count(*) AS n, sum(s.dur_ns)::BIGINT AS ns,
-    sum(hash(coalesce(k.input_shapes, '')) % 1000003)::BIGINT AS shapes, count(k.input_shapes) AS shaped
-FROM span s LEFT JOIN kernel k USING (span_id)
+    sum(hash(coalesce(k.input_shapes, h.input_shapes, '')) % 1000003)::BIGINT AS shapes,
+    count(coalesce(k.input_shapes, h.input_shapes)) AS shaped
+FROM span s LEFT JOIN kernel k USING (span_id) LEFT JOIN host_op h ON h.span_id = k.op_span_id
 WHERE s.kind = 'kernel' AND (s.step IS NOT NULL OR s.rank NOT IN (SELECT rank FROM step))
 GROUP BY ALL ORDER BY ALL
 """

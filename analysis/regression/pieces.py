@@ -351,11 +351,11 @@ def cut(starts: Ints, ends: Ints, begins: Ints, stops: Ints) -> tuple[Ints, Ints
 WRAPPERS = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph", "DistributedDataParallel")
 
 _LAUNCHES = """
-    SELECT l.dst_span_id AS task, arg_min(l.src_span_id, (
+    SELECT l.rank, l.dst_span_id AS task, arg_min(l.src_span_id, (
         CASE h.kind WHEN 'cpu_op' THEN 0 WHEN 'enqueue' THEN 1 WHEN 'runtime' THEN 2 ELSE 3 END, l.src_span_id
     )) AS source
     FROM link l JOIN span h ON h.span_id = l.src_span_id
-    WHERE l.rank = ? AND l.route NOT IN ('fwdbwd', 'task_queue') GROUP BY 1 ORDER BY 1
+    WHERE l.rank BETWEEN ? AND ? AND l.route NOT IN ('fwdbwd', 'task_queue') GROUP BY 1, 2 ORDER BY 1, 2
 """
 _NAMED = f"""
     SELECT span_id, CASE WHEN starts_with(name, '{MODULE}') THEN 2 WHEN kind <> 'cpu_op' THEN 0
@@ -393,7 +393,7 @@ def launchers(run: Run, rank: int, tasks: Ints) -> Launchers:
 
 def sources(run: Run, rank: int, tasks: Ints) -> Ints:
     """The span of the host that launched each task of a rank, or NONE."""
-    links = run.columns(_LAUNCHES, [rank])
+    links = run.of_rank(_LAUNCHES, rank)
     return _looked_up(tasks, links["task"], links["source"], NONE)
 
 

@@ -36,6 +36,8 @@ class Device:
     start: Ints
     end: Ints
     before: Ints  # the task before on its stream; -1: none
+    told: Ints  # node at which the host had its result before it ended; -1: none
+    told_ts: Ints
 
 
 def device(draft: Draft, index: int, rows: Rows, host: Host) -> Device:
@@ -53,17 +55,30 @@ def device(draft: Draft, index: int, rows: Rows, host: Host) -> Device:
     gap, wide = _gaps(tasks, done, reached)
     draft.edges(end[before[has]], start[has], gap[has], GAP, wide[has])
     _orphans(draft, tasks, host, np.flatnonzero((before < 0) & (host.launch < 0)), start, end)
+    told, told_ts = _told(draft, index, tasks, host)
     waiting, copying = tasks.code == WAITING, tasks.code == COPYING
     takes = np.minimum(tasks.end - tasks.ts, np.where(waiting, _SHORT_NS, ALL))
     for kind, of in ((COPY, copying), (EVENT, waiting), (KERNEL, ~copying & ~waiting & (tasks.code != COLLECTIVE))):
         draft.edges(start[of], end[of], takes[of], kind)
+        early = np.flatnonzero(of & (told >= 0))
+        draft.edges(start[early], told[early], told_ts[early] - tasks.ts[early], kind)
     itself = np.flatnonzero(tasks.itself)
     draft.edges(end[itself], host.nodes[np.searchsorted(host.times, tasks.end[itself])], 0, SYNC)
     _events(draft, rows, host, start, end)
     expected = np.maximum(reached, np.where(done > _NEVER, done + gap, _NEVER))
     explained = _hidden(draft, rows, host, (start, end), expected, not waiting.any())
     _unlaunched(draft, tasks, host, start, expected, explained)
-    return Device(start, end, before)
+    return Device(start, end, before, told, told_ts)
+
+
+def _told(draft: Draft, index: int, tasks: Tasks, host: Host) -> tuple[Ints, Ints]:
+    """Nodes and times of the moments at which a host that asked for a task had its result before it ended."""
+    told, when = np.full(len(tasks.ts), -1, np.int64), np.zeros(len(tasks.ts), np.int64)
+    early = np.flatnonzero(host.sync_task >= 0)
+    early = early[host.sync_end_ts[early] < tasks.end[host.sync_task[early]]]
+    of = host.sync_task[early]
+    told[of], when[of] = draft.nodes(host.sync_end_ts[early], index, tasks.span[of]), host.sync_end_ts[early]
+    return told, when
 
 
 def _orphans(draft: Draft, tasks: Tasks, host: Host, orphans: Ints, start: Ints, end: Ints) -> None:
@@ -252,9 +267,22 @@ def _ordered_by_calls(draft: Draft, rows: Rows, host: Host, start: Ints, end: In
         draft.edges(end[of[good]], start[waiting[good]], usual, EVENT)
 
 
-def synchronised(draft: Draft, rows: Rows, host: Host, tasks_end: Ints) -> None:
-    """Calls that wait for the device: over when the last task of each stream is, and the host has woken up."""
-    tasks, begin, end = rows.tasks, host.sync_ts, host.sync_end_ts
+def synchronised(draft: Draft, rows: Rows, host: Host, device: Device) -> None:
+    """Calls that wait for the device: over when the last task of each stream is, and the host has woken up.
+
+    A host that asked for one task goes on after that one.
+    """
+    tasks = rows.tasks
+    one = np.flatnonzero(host.sync_task >= 0)
+    of, until = host.sync_task[one], host.sync_end[one]
+    draft.edges(host.sync_start[one], until, _SHORT_NS, OWN)
+    early = device.told[of] >= 0
+    draft.edges(device.told[of[early]], until[early], 0, SYNC)
+    draft.edges(device.end[of[~early]], until[~early], (host.sync_end_ts[one] - tasks.end[of])[~early], SYNC)
+    every = np.flatnonzero(host.sync_task < 0)
+    begin, end, start_node, end_node = (
+        part[every] for part in (host.sync_ts, host.sync_end_ts, host.sync_start, host.sync_end)
+    )  # fmt: skip
     lanes, bounds = np.unique(tasks.lane, return_index=True)
     last = np.full((len(lanes), len(end)), -1, np.int64)
     ends = np.append(bounds, len(tasks.ts))
@@ -269,7 +297,7 @@ def synchronised(draft: Draft, rows: Rows, host: Host, tasks_end: Ints) -> None:
     idle = (end - begin)[~bound]
     least = int(idle.min()) if len(idle) else _SHORT_NS
     own = np.where(bound, np.minimum(least, _SHORT_NS), end - begin)
-    draft.edges(host.sync_start, host.sync_end, own, OWN)
+    draft.edges(start_node, end_node, own, OWN)
     for row in range(len(lanes)):
         has = last[row] >= 0
-        draft.edges(tasks_end[last[row][has]], host.sync_end[has], usual, SYNC, most)
+        draft.edges(device.end[last[row][has]], end_node[has], usual, SYNC, most)

@@ -41,7 +41,6 @@ class Settled:
     lag: Ints
     kind: NDArray[np.uint8]
     rest: Ints
-    place: Ints  # of each drafted node
 
 
 @dataclass
@@ -70,8 +69,11 @@ class Draft:
             source.astype(np.int32), target.astype(np.int32), lags, mosts, np.full(len(source), kind, np.uint8)
         ))  # fmt: skip
 
-    def settle(self) -> Settled:
-        """Orders nodes by time, drops what would lead backwards, and gives every delay its place. Empties the draft."""
+    def settle(self) -> tuple[Settled, Ints]:
+        """Orders nodes by time, drops what would lead backwards, and gives every delay its place. Empties the draft.
+
+        Also the place of each drafted node.
+        """
         none = np.zeros(0, np.int64)
         self.edges(none, none, none, HOST)
         time, rank, span = (_emptied(self._nodes, column) for column in range(3))
@@ -90,7 +92,7 @@ class Draft:
         slack -= time[source]
         np.minimum(lag, slack, out=lag)
         lag, rest = _excess(time, target, slack, lag, most, first)
-        return Settled(time, rank[order], span[order], first, source, lag, kind, rest, place)
+        return Settled(time, rank[order], span[order], first, source, lag, kind, rest), place
 
 
 def _emptied(parts: list[Any], column: int) -> Any:

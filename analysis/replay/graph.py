@@ -40,6 +40,7 @@ class Graph:
     task_span: Ints  # device tasks by span
     task_start: Ints
     task_end: Ints
+    task_told: Ints  # when the host had its result before it ended; -1: never
     task_instance: Ints  # collectives: members share a number; -1: none
     sync_span: Ints  # calls that wait for the device, by start
     sync_rank: Ints
@@ -70,11 +71,12 @@ def graph(run: Run) -> Graph:
         mine = all_rows[rank]
         hosts[rank] = host(draft, index, mine, _marks(run, rank))
         devices[rank] = device(draft, index, mine, hosts[rank])
-        synchronised(draft, mine, hosts[rank], devices[rank].end)
+        synchronised(draft, mine, hosts[rank], devices[rank])
         begin[index], end[index] = _window(draft, run, index, mine, hosts[rank], devices[rank])
     operators = meet(draft, run, all_rows, devices)
-    settled = draft.settle()
-    return _placed(run, settled, all_rows, hosts, devices, operators, offsets, begin, end)
+    settled, place = draft.settle()
+    place = np.append(place, -1)  # so that what there is none of stays so
+    return _placed(run, settled, place, all_rows, hosts, devices, operators, offsets, begin, end)
 
 
 def _marks(run: Run, rank: int) -> Ints:
@@ -111,11 +113,10 @@ def _window(draft: Draft, run: Run, index: int, rows: Rows, host: Host, device: 
 
 
 def _placed(
-    run: Run, settled: Settled, all_rows: dict[int, Rows], hosts: dict[int, Host], devices: dict[int, Device],
-    operators: Operators, offsets: Ints, begin: Ints, end: Ints,
+    run: Run, settled: Settled, place: Ints, all_rows: dict[int, Rows], hosts: dict[int, Host],
+    devices: dict[int, Device], operators: Operators, offsets: Ints, begin: Ints, end: Ints,
 ) -> Graph:  # fmt: skip
     """Everything by its place in the order of time."""
-    place = np.append(settled.place, -1)  # so that what there is none of stays so
     ranks = run.ranks
     span = _joined(all_rows[rank].tasks.span for rank in ranks)
     order = np.argsort(span, kind="stable")
@@ -128,7 +129,8 @@ def _placed(
     return Graph(
         settled, ranks, offsets, place[begin], place[end], linked,
         span[order], place[_joined(devices[rank].start for rank in ranks)[order]],
-        place[_joined(devices[rank].end for rank in ranks)[order]], instance,
+        place[_joined(devices[rank].end for rank in ranks)[order]],
+        place[_joined(devices[rank].told for rank in ranks)[order]], instance,
         _joined(hosts[rank].sync_span for rank in ranks)[by_time], sync_rank[by_time], sync_start[by_time],
         place[_joined(hosts[rank].sync_end for rank in ranks)][by_time],
         {rank: hosts[rank].queued for rank in ranks}, {rank: hosts[rank].backlog for rank in ranks},
@@ -146,6 +148,8 @@ def _joined(parts: Iterable[Ints]) -> Ints:
 # rank alike, they come as late after the captured one as was recorded.
 #: A peer that nobody names came later than the captured ones only if by more than stamps can be off.
 _CLEAR_NS = 5_000
+#: Who meets in an operator: ranks that have no number, nobody, or all ranks of the job; else a number from 1 on.
+_NOT_TOLD, _NOBODY, _EVERYBODY = -2, -1, 0
 
 
 @dataclass(frozen=True)
@@ -159,6 +163,8 @@ class Operators:
     lane: Ints
     start_node: Ints
     end_node: Ints
+    told_node: Ints
+    early: Ints  # so long before the end the host had its result
     instance: Ints  # those of one collective share a number; -1: matched with none
 
 
@@ -173,12 +179,16 @@ def meet(draft: Draft, run: Run, rows: dict[int, Rows], devices: dict[int, Devic
     # Once its own part is ready a member waits: what it does before does not depend on the peer.
     transfer[op] = np.minimum(transfer[op], found.end[op] - arrival + ready - found.ts[op])
     peer = draft.nodes(arrival, -1, found.span[op])
-    draft.edges(peer, found.end_node[op], found.end[op] - arrival, COMM)
     draft.edges(found.start_node[op], peer, arrival - found.ts[op], MIRROR)
-    _peer_chain(draft, found, op, arrival, peer)
-    met = np.flatnonzero(meeting >= 0)
-    draft.edges(meeting[met], found.end_node[met], transfer[met], COMM)
-    draft.edges(found.start_node, found.end_node, np.minimum(transfer, length), COMM)
+    _peer_chain(draft, found, op, arrival, peer, _company(run, found))
+    met, told = np.flatnonzero(meeting >= 0), np.flatnonzero(found.told_node >= 0)
+    for node, early, of in ((found.end_node, np.zeros_like(length), np.arange(len(length))),
+                            (found.told_node, found.early, told)):  # fmt: skip
+        mine = np.isin(op, of) & (found.end[op] - early[op] >= arrival)
+        draft.edges(peer[mine], node[op[mine]], (found.end[op] - early[op] - arrival)[mine], COMM)
+        mine = np.intersect1d(met, of)
+        draft.edges(meeting[mine], node[mine], np.maximum(transfer[mine] - early[mine], 0), COMM)
+        draft.edges(found.start_node[of], node[of], np.maximum(np.minimum(transfer, length)[of] - early[of], 0), COMM)
     return found
 
 
@@ -190,15 +200,17 @@ def _operators(run: Run, rows: dict[int, Rows], devices: dict[int, Device]) -> O
         shift = run.get(clock).offset_ns(rank)
         parts.append((
             tasks.span[of], np.full(len(of), number, np.int64), tasks.ts[of] + shift, tasks.end[of] + shift,
-            tasks.lane[of], device.start[of], device.end[of],
+            tasks.lane[of], device.start[of], device.end[of], device.told[of], tasks.end[of] - device.told_ts[of],
         ))  # fmt: skip
-    span, index, ts, end, lane, start_node, end_node = (np.concatenate(part) for part in zip(*parts, strict=True))
+    span, index, ts, end, lane, start_node, end_node, told_node, early = (
+        np.concatenate(part) for part in zip(*parts, strict=True)
+    )
     known = run.get(collectives)
     at = known.at(span)
     instance = np.full(len(at), -1, np.int64)
     has = at >= 0
     instance[has] = np.where(known.of_kinds(MEETING), known.instance, run.get(exchanges))[at[has]]
-    return Operators(span, index, ts, end, lane, start_node, end_node, instance)
+    return Operators(span, index, ts, end, lane, start_node, end_node, told_node, early, instance)
 
 
 def _meetings(draft: Draft, found: Operators) -> tuple[Ints, Ints]:
@@ -241,8 +253,47 @@ def _ready(run: Run, found: Operators, rows: Ints) -> Ints:
     return ready[rows]
 
 
-def _peer_chain(draft: Draft, found: Operators, op: Ints, arrival: Ints, peer: Ints) -> None:
-    """A peer comes some time after the collective before was over, which released it too."""
+def _company(run: Run, found: Operators) -> Ints:
+    """Of each operator a number for the ranks that meet in it, or what else there is to say of them.
+
+    Where all ranks of the job meet, `_EVERYBODY`: whoever meets in another operator is among them.
+    """
+    known = run.get(collectives)
+    numbers: dict[tuple[int, ...], int] = {}
+    of_team = np.full(len(known.teams), _NOT_TOLD, np.int64)
+    for team, members in known.members.items():
+        whole = run.world_size is not None and len(set(members)) == run.world_size
+        of_team[team] = _EVERYBODY if whole else numbers.setdefault(tuple(sorted(set(members))), len(numbers) + 1)
+    at = known.at(found.span)
+    company = np.full(len(at), _NOBODY, np.int64)
+    meets = (at >= 0) & known.of_kinds(MEETING)[at]
+    company[meets] = of_team[known.team[at[meets]]]
+    return company
+
+
+def _before(found: Operators, op: Ints, arrival: Ints, company: Ints) -> Ints:
+    """The latest operator of the same rank in which the same ranks met, and that was over by the arrival; -1: none.
+
+    Its kind and group may be others. Ranks that nobody recorded are among those of an operator of all ranks.
+    """
+    last = np.full(len(op), -1, np.int64)
+    for rank, who in np.unique(np.stack((found.rank[op], company[op])), axis=1).T.tolist():
+        if who < _EVERYBODY:
+            continue
+        same = (company == who) | ((company == _NOT_TOLD) & (who == _EVERYBODY))
+        some = np.flatnonzero(same & (found.rank == rank))
+        some = some[np.argsort(found.end[some], kind="stable")]
+        mine = np.flatnonzero((found.rank[op] == rank) & (company[op] == who))
+        place = np.searchsorted(found.end[some], np.minimum(arrival[mine], found.end[op[mine]] - 1), side="right") - 1
+        last[mine] = np.where(place >= 0, some[np.maximum(place, 0)], -1)
+    return last
+
+
+def _peer_chain(draft: Draft, found: Operators, op: Ints, arrival: Ints, peer: Ints, company: Ints) -> None:
+    """A peer comes some time after the collective before was over, which released it too.
+
+    That is the one before in the same lane, or a later one in which the same ranks met.
+    """
     if not len(op):
         return
     order = np.lexsort((found.end, found.lane))
@@ -252,4 +303,7 @@ def _peer_chain(draft: Draft, found: Operators, op: Ints, arrival: Ints, peer: I
     previous = place[op] - 1
     before = order[np.maximum(previous, 0)]
     fits = (previous >= 0) & (group[previous] == group[place[op]]) & (found.end[before] <= arrival)
+    met = _before(found, op, arrival, company)
+    later = (met >= 0) & (~fits | (found.end[met] > found.end[before]))
+    before, fits = np.where(later, met, before), fits | later
     draft.edges(found.end_node[before[fits]], peer[fits], (arrival - found.end[before])[fits], PEER)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from npulens.analysis.intervals import EMPTY, Intervals, Ints
 from npulens.analysis.replay.draft import BUSY, HOST, QUEUE, Draft
+from npulens.analysis.replay.polled import at_work, polled
 from npulens.analysis.replay.rows import BY_CALL, Queued, Rows, Syncs, Tasks
 
 #: A host that waits for a task goes on so soon after it: 5 to 50 us in real captures.
@@ -28,6 +29,13 @@ _WORKED_SHARE = 0.9
 _MANY, _LONG = 4, 4
 #: So many frees say what one takes; one that waits takes so many times that.
 _FREES, _LONG_FREE = 3, 4
+#: A queue of the driver that is full holds so many launches or more: some 1,020 in CUDA.
+_DEEP = 128
+#: So many launches that waited prove that there is a limit; each took so many times the median, and they took most of
+#: what all such long ones took.
+_BLOCKED, _LONG_LAUNCH = 32, 4
+#: It holds the same number each time, but for this share.
+_SAME_DEPTH = 0.02
 _END, _BEGIN, _INSIDE = range(3)  # moments of a queue's chain; in this order where they coincide
 
 
@@ -44,6 +52,7 @@ class Host:
     sync_end: Ints
     sync_ts: Ints
     sync_end_ts: Ints
+    sync_task: Ints  # the one task that it waited for; -1: all that the device had been given
     queued: Intervals  # when the queue's thread worked
     backlog: Intervals  # when it was the one that everything waited for
 
@@ -63,7 +72,7 @@ def host(draft: Draft, index: int, rows: Rows, marks: Ints) -> Host:
     working = _working(rows, mine, by_queue)
     put = np.where(np.isin(queued.putter, working), queued.put, -1)
     base = np.concatenate((anchor[mine], put[put >= 0], marks))
-    span, begin, end = _syncs(rows, np.setdiff1d(working, queue_threads))
+    span, begin, end, task = _syncs(rows, np.setdiff1d(working, queue_threads))
     done = tasks.end[tasks.itself]
     times = _distinct(np.concatenate((base, begin, end, done)))
     spans = np.full(len(times), -1, np.int64)
@@ -86,7 +95,7 @@ def host(draft: Draft, index: int, rows: Rows, marks: Ints) -> Host:
         emptied = _drained(draft, rows, (times, nodes, steps), (points, at, kinds))
         busy = busy | _backlog(queued.ts[of], queued.end[of], put[of], emptied)
     draft.edges(nodes[:-1], nodes[1:], steps[1:], HOST)
-    return Host(times, nodes, launch, launch_ts, span, nodes[starts], nodes[ends], begin, end, taken, busy)
+    return Host(times, nodes, launch, launch_ts, span, nodes[starts], nodes[ends], begin, end, task, taken, busy)
 
 
 def _in_time(queued: Queued, tasks: Tasks, anchor: Ints, by_queue: NDArray[np.bool_]) -> Queued:
@@ -144,20 +153,27 @@ def _working(rows: Rows, mine: NDArray[np.bool_], by_queue: NDArray[np.bool_]) -
     return np.union1d(tasks.thread[mine], queued.putter[order[taken[taken >= 0]]])
 
 
-def _syncs(rows: Rows, threads: Ints) -> tuple[Ints, Ints, Ints]:
-    """Calls that waited for the device, the outermost of each thread, and waits that no call shows."""
+def _syncs(rows: Rows, threads: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Calls that waited for the device, the outermost of each thread, and waits that no call shows.
+
+    Their spans, begins and ends, and the task that one alone waited for.
+    """
     tasks, syncs = rows.tasks, rows.syncs
-    held = tasks.held & (tasks.how == BY_CALL)
+    held = (tasks.held & (tasks.how == BY_CALL)) | _blocked(tasks)
     certain = (syncs.asked == 0) | ended_with(tasks, syncs.ts, syncs.end) | _freed_after(tasks, syncs)
-    unseen, nobody = _unseen(rows, threads), np.full(len(rows.silence.ts), -1, np.int64)
-    span, begin, end, thread = (
+    called = [
         np.concatenate(part) for part in (
-            (syncs.span[certain], tasks.source[held], nobody[unseen]),
-            (syncs.ts[certain], tasks.source_ts[held], rows.silence.ts[unseen]),
-            (syncs.end[certain], tasks.source_end[held], rows.silence.end[unseen]),
-            (syncs.thread[certain], tasks.thread[held], np.broadcast_to(threads[:1], (int(unseen.sum()),))),
+            (syncs.span[certain], tasks.source[held]), (syncs.ts[certain], tasks.source_ts[held]),
+            (syncs.end[certain], tasks.source_end[held]), (syncs.thread[certain], tasks.thread[held]),
         )
-    )  # fmt: skip
+    ]  # fmt: skip
+    of = np.isin(called[3], threads)
+    unseen, asked = _unseen(rows, threads, Intervals.union_of(called[1][of], called[2][of]))
+    silent = np.flatnonzero(unseen | (asked >= 0))
+    nobody, thread = np.full(len(silent), -1, np.int64), np.broadcast_to(threads[:1], (len(silent),))
+    silently = (nobody, rows.silence.ts[silent], rows.silence.end[silent], thread)
+    span, begin, end, thread = (np.concatenate(part) for part in zip(called, silently, strict=True))
+    task = np.concatenate((np.full(len(called[0]), -1, np.int64), np.where(unseen, -1, asked)[silent]))
     order = np.lexsort((-end, begin, thread))
     order = order[np.isin(thread[order], threads) & (end[order] > begin[order])]
     keep = np.zeros(len(order), np.bool_)
@@ -166,7 +182,30 @@ def _syncs(rows: Rows, threads: Ints) -> tuple[Ints, Ints, Ints]:
         reach = np.maximum.accumulate(end[order[of]])
         keep[of] = np.concatenate(([True], begin[order[of]][1:] >= reach[:-1]))
     order = order[keep]
-    return span[order], begin[order], end[order]
+    return span[order], begin[order], end[order], task[order]
+
+
+def _blocked(tasks: Tasks) -> NDArray[np.bool_]:
+    """Launches that waited for a place in the driver's queue: it was as full as it ever gets when they returned.
+
+    A place is free when the device begins with the next task. So a faster device lets them return earlier.
+    """
+    found = np.zeros(len(tasks.ts), np.bool_)
+    mine = np.flatnonzero((tasks.how == BY_CALL) & (tasks.source >= 0))
+    _, first, of = np.unique(tasks.source[mine], return_index=True, return_inverse=True)
+    if len(first) < _DEEP + _BLOCKED:
+        return found
+    begun = np.full(len(first), np.iinfo(np.int64).max)
+    np.minimum.at(begun, of.ravel(), tasks.ts[mine])
+    called, returned = tasks.source_ts[mine][first], tasks.source_end[mine][first]
+    waiting = np.searchsorted(np.sort(called), returned) - np.searchsorted(np.sort(begun), returned, "right")
+    deep = waiting >= max(_DEEP, (1 - _SAME_DEPTH) * waiting.max())
+    took = returned - called
+    long = took >= _LONG_LAUNCH * np.median(took)
+    blocked = long & deep
+    if blocked.sum() >= _BLOCKED and 2 * took[blocked].sum() >= took[long].sum():
+        found[mine] = blocked[of.ravel()]
+    return found
 
 
 def _freed_after(tasks: Tasks, syncs: Syncs) -> NDArray[np.bool_]:
@@ -199,28 +238,31 @@ def ended_with(tasks: Tasks, begin: Ints, end: Ints, woken: Ints | int = _WOKEN_
     return np.asarray(inside & (end - last <= woken))
 
 
-def _unseen(rows: Rows, threads: Ints) -> NDArray[np.bool_]:
+def _unseen(rows: Rows, threads: Ints, calls: Intervals) -> tuple[NDArray[np.bool_], Ints]:
     """Silent stretches that are waits for the device, which no call shows: allocators wait without one.
 
     The device worked nearly all the time, and the stretch ended with its last task. By then nothing ran any more, or
     that task makes up most of the stretch. A host that sleeps is none: its device idles meanwhile. Nor is a thread of a
     CPU that works. One that waits shares its cores with what it waits for, and wakes later.
+
+    Also the task that the host asked for again and again, of other stretches beside `calls` that wait; -1: none.
     """
     tasks, begin, end = rows.tasks, rows.silence.ts, rows.silence.end
     if not len(begin) or not len(threads) or not len(tasks.end):
-        return np.zeros(len(begin), np.bool_)
-    work = Intervals.union_of(tasks.ts, tasks.end)
+        return np.zeros(len(begin), np.bool_), np.full(len(begin), -1, np.int64)
     ends = np.argsort(tasks.end, kind="stable")
     last = ends[np.maximum(np.searchsorted(tasks.end[ends], end, "right") - 1, 0)]
     begun = np.searchsorted(np.sort(tasks.ts), end, "left")
     over = np.searchsorted(tasks.end[ends], end, "right")
     filled = np.minimum(tasks.end[last], end) - np.maximum(tasks.ts[last], begin)
-    busy = work.within(begin, end) >= _WORKED_SHARE * (end - begin)
+    busy = at_work(tasks, begin, end, _WORKED_SHARE)
+    asked = polled(tasks, rows.silence, busy & (calls.within(begin, end) == 0))
     itself, woken = tasks.itself, np.full(len(begin), _WOKEN_NS)
     if itself.any():
         busy &= Intervals.union_of(tasks.ts[itself], tasks.end[itself]).within(begin, end) < end - begin
         woken = np.maximum(woken, (end - begin) // _SHARED_CORES)
-    return np.asarray(busy & ended_with(tasks, begin, end, woken) & ((begun == over) | (2 * filled >= end - begin)))
+    alone = (begun == over) | (2 * filled >= end - begin)
+    return np.asarray(busy & ended_with(tasks, begin, end, woken) & alone), asked
 
 
 def _found(

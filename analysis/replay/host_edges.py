@@ -20,6 +20,7 @@ from npulens.analysis.run import Run
 
 #: Where fewer than this share of the ranks is asked for, each is looked at by itself.
 _MANY = 0.25
+_GROUP = 256  # ranks that are looked at together, which bounds memory
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class HostEdges:
     place: Mapping[int, int]  # of each rank with a window
     window: NDArray[np.int64]  # by place: begin and end on the rank's own clock
     origin: Ints  # by place: what leads from the rank's own clock to the axis
-    edges: Ints
+    edges: NDArray[np.int32]
     nodes: NDArray[np.int32]
     of: NDArray[np.int32]  # the place of each one's rank
     begin: Ints
@@ -44,7 +45,7 @@ class HostEdges:
         ranks = sorted(ranks, key=lambda rank: self.place[rank])
         if len(ranks) < 2 or (self.origin[1:] == self.origin[:-1]).any() or len(ranks) < _MANY * len(self.ranks):
             return [[rank] for rank in ranks]
-        return [ranks]
+        return [ranks[first : first + _GROUP] for first in range(0, len(ranks), _GROUP)]
 
     def windows(self, ranks: list[int], some: Mapping[int, Intervals]) -> Intervals:
         """What of some windows lies within the windows of their ranks, on the axis."""
@@ -114,7 +115,7 @@ def host_edges(run: Run) -> HostEdges:
         origin = np.zeros(len(windows), np.int64)
     return HostEdges(
         found.ranks, {rank: place for place, (rank, one) in enumerate(zip(found.ranks, windows, strict=True)) if one},
-        window, origin, edges, to, index, begin + origin[index], end + origin[index],
+        window, origin, edges.astype(np.int32), to, index, begin + origin[index], end + origin[index],
         np.searchsorted(index, np.arange(len(windows) + 1)), found,
     )  # fmt: skip
 

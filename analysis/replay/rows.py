@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from npulens.analysis.idle.host_names import NAMES, names, span_kinds
 from npulens.analysis.idle.host_spans import ENQUEUE, OPERATOR, hosts
-from npulens.analysis.intervals import Ints
+from npulens.analysis.intervals import Ints, among
 from npulens.analysis.run import Run
 
 #: What a device task is.
@@ -107,6 +107,13 @@ WHERE s.kind = 'runtime' AND s.rank IN (SELECT rank FROM queue) AND thread NOT I
         OR s.span_id IN (SELECT src_span_id FROM link WHERE route = 'host_to_device'))
 ORDER BY thread, ts
 """
+# Calls that ask whether the device is done and do not wait.
+_QUERIES = f"""
+SELECT rank, span_id AS span FROM span WHERE kind = 'runtime' AND name IN (
+    SELECT name FROM {NAMES}
+    WHERE kind = 'runtime' AND regexp_matches(name, '(^|@)((cuda|hip|cu)(Event|Stream)Query|aclrtQuery(Event|Stream))')
+) ORDER BY rank, span
+"""
 _THREADS = f"WITH {_THREAD} SELECT track, thread FROM thread ORDER BY track"
 
 
@@ -181,7 +188,7 @@ class Syncs:
 
 @dataclass(frozen=True)
 class Silence:
-    """Stretches in which no thread that launches began or ended anything, by start."""
+    """Stretches in which no thread that launches began or ended anything but a look at the device, by start."""
 
     ts: Ints
     end: Ints
@@ -217,6 +224,7 @@ def rows(run: Run) -> dict[int, Rows]:
         _table(run, _SYNCS) if calls or "cpu_op" in kinds else _none("rank", *Syncs.__dataclass_fields__),
         _direct(run) if queued and calls else _none("rank", *Direct.__dataclass_fields__),
         _table(run, _STREAM_WAITS) if calls else _none("rank", "ts"),
+        _table(run, _QUERIES) if calls else _none("rank", "span"),
     ]  # fmt: skip
 
     def of(table: dict[str, Ints], rank: int) -> dict[str, Ints]:
@@ -226,7 +234,8 @@ def rows(run: Run) -> dict[int, Rows]:
     return {
         rank: Rows(
             _one_lane(_working(Tasks(**of(tables[0], rank)))), Queued(**of(tables[1], rank)),
-            Syncs(**of(tables[2], rank)), Direct(**of(tables[3], rank)), _silence(run, rank), of(tables[4], rank)["ts"],
+            Syncs(**of(tables[2], rank)), Direct(**of(tables[3], rank)),
+            _silence(run, rank, of(tables[5], rank)["span"]), of(tables[4], rank)["ts"],
         )
         for rank in run.ranks
     }  # fmt: skip
@@ -275,15 +284,15 @@ def _done(run: Run, ranks: Ints) -> dict[str, Ints]:
                     strict=True))  # fmt: skip
 
 
-def _silence(run: Run, rank: int) -> Silence:
-    """Where the threads that launch and the queue's are silent for long."""
+def _silence(run: Run, rank: int, queries: Ints) -> Silence:
+    """Where the threads that launch and the queue's are silent for long; calls that only ask make no noise."""
     there = run.get(hosts)
     threads = there.threads[rank]
     tracks = threads.tracks(threads.issuing | threads.queue)
     if not tracks:
         return Silence(np.zeros(0, np.int64), np.zeros(0, np.int64))
     spans = there.spans(rank)
-    mine = np.isin(spans.tracks, tracks)
+    mine = np.isin(spans.tracks, tracks) & ~among(spans.ids, queries)
     edges = np.sort(np.concatenate((spans.starts[mine], spans.ends[mine])), kind="stable")
     long = np.flatnonzero(np.diff(edges) >= _SILENT_NS)
     return Silence(edges[long], edges[long + 1])

@@ -222,7 +222,7 @@ class Edit:
         """The nodes that edges lead to."""
         return np.searchsorted(self.graph.settled.first, edges, "right") - 1
 
-    def edges_to(self, nodes: Ints) -> tuple[Ints, Ints]:
+    def edges_to(self, nodes: Ints | NDArray[np.int32]) -> tuple[Ints, Ints]:
         """The edges that lead to some nodes, and which of the nodes each leads to."""
         first = self.graph.settled.first
         count = first[nodes + 1] - first[nodes]
@@ -230,7 +230,7 @@ class Edit:
         start = np.cumsum(count) - count
         return np.arange(int(count.sum())) - start[which] + first[nodes][which], which
 
-    def _shorten(self, edges: Ints, ns: Ints | int) -> None:
+    def _shorten(self, edges: Ints | NDArray[np.int32], ns: Ints | int) -> None:
         self.lag[edges] = np.maximum(self.lag[edges] - ns, np.minimum(self.lag[edges], 0))
         self.changed |= bool(len(edges))
 
@@ -259,10 +259,13 @@ class Edit:
             return set()
         edges, nodes, begin, end = axis.edges[near], axis.nodes[near], axis.begin[near], axis.end[near]
         rest, lag, kind = self.graph.settled.rest[nodes], self.graph.settled.lag[edges], self.graph.settled.kind[edges]
-        script = of_script(self.run, axis, ranks, windows)
-        spent = np.where(kind == BUSY, windows.within(begin, begin + lag), script.within(begin, begin + lag))
-        unexplained = windows.within(end - rest, end)
-        spent[kind == QUEUE] = 0  # nobody works between two things in a queue
+        spent, unexplained = np.zeros((2, len(near)), np.int64)
+        busy = kind == BUSY
+        idle = ~busy & (kind != QUEUE)  # nobody works between two things in a queue
+        for some, lost in ((busy, windows), (idle, of_script(self.run, axis, ranks, windows))):
+            spent[some] = lost.within(begin[some], begin[some] + lag[some])
+        late = rest > 0
+        unexplained[late] = windows.within(end[late] - rest[late], end[late])
         hit = spent > 0
         self._shorten(edges[hit], spent[hit])
         left = np.flatnonzero(unexplained > 0)
@@ -311,9 +314,11 @@ class Edit:
         at, ns = at[known], ns[known]
         touched = self._ranks_of(self.graph.task_end[at])
         at, ns = self._together(at, ns)
-        edges, which = self.edges_to(self.graph.task_end[at])
-        of = np.isin(self.graph.settled.kind[edges], (KERNEL, COPY, COMM))
-        self._shorten(edges[of], ns[which[of]])
+        for nodes in (self.graph.task_end, self.graph.task_told):
+            has = nodes[at] >= 0
+            edges, which = self.edges_to(nodes[at[has]])
+            of = np.isin(self.graph.settled.kind[edges], (KERNEL, COPY, COMM))
+            self._shorten(edges[of], ns[has][which[of]])
         return touched
 
     def _together(self, at: Ints, ns: Ints) -> tuple[Ints, Ints]:
@@ -417,9 +422,9 @@ class Edit:
         self.lag[own] -= ns[order][np.searchsorted(sources[order], self.graph.settled.source[own])]
 
 
-def _nodes_by_rank(run: Run) -> list[Ints]:
+def _nodes_by_rank(run: Run) -> list[NDArray[np.int32]]:
     """Per place of a rank its nodes, in the order of time."""
     found = run.get(graph)
-    order = np.argsort(found.settled.rank, kind="stable")
+    order = np.argsort(found.settled.rank, kind="stable").astype(np.int32)
     bounds = np.searchsorted(found.settled.rank[order], np.arange(len(found.ranks) + 1))
     return [order[begin:end] for begin, end in pairwise(bounds.tolist())]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import duckdb
 import numpy as np
@@ -64,6 +65,15 @@ class Strategy:
     places: tuple[Place, ...]  # empty: no group has a kind
     untold: tuple[str, ...]  # groups without a kind
     sources: tuple[str, ...]
+
+    @property
+    def repeated(self) -> int:
+        """How often the sizes multiplied are all ranks, where every rank is in a group of each kind; else 1."""
+        axes = {kind: (groups, size) for kind, groups, size in self.sizes if kind in (*ROWS, *COLUMNS)}
+        if any(groups * size != len(self.places) for groups, size in axes.values()):
+            return 1
+        block = prod(size for kind, (_, size) in axes.items() if not (kind == "ep" and "dp" in axes))
+        return len(self.places) // block if len(self.places) % block == 0 else 1
 
 
 _Times = tuple[int | None, int | None, int | None, tuple[Domain, ...]]

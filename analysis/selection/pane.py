@@ -8,6 +8,7 @@ import duckdb
 import numpy as np
 
 from npulens.analysis.intervals import Intervals
+from npulens.analysis.views import there
 
 
 def panes_of(con: duckdb.DuckDBPyConnection) -> dict[int, Intervals]:
@@ -16,6 +17,13 @@ def panes_of(con: duckdb.DuckDBPyConnection) -> dict[int, Intervals]:
         return {}
     rows = con.execute("SELECT rank, from_ns, to_ns FROM pane").fetchall()
     return {rank: Intervals(np.array([begin]), np.array([end])) for rank, begin, end in rows}
+
+
+def answered(con: duckdb.DuckDBPyConnection, *names: str) -> bool:
+    """Whether answers are kept, and are of what the connection holds: those of the whole run are not of a selection."""
+    found = con.execute("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall()
+    own = {name for (name,) in found}
+    return own.issuperset(names) or ("pane" not in own and there(con).issuperset(names))
 
 
 def cut_to(union: Intervals, panes: Mapping[int, Intervals], rank: int) -> Intervals:

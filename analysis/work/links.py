@@ -25,6 +25,7 @@ from npulens.analysis.device.abilities import device
 from npulens.analysis.device.family import family
 from npulens.analysis.intervals import Ints
 from npulens.analysis.ranks.collectives import POINT_TO_POINT, Collectives, collectives
+from npulens.analysis.ranks.leaving import over_ns
 from npulens.analysis.ranks.packets import Packets, packets
 from npulens.analysis.ranks.waits import GUESSED, UNKNOWN, waits
 from npulens.analysis.run import Run
@@ -152,11 +153,15 @@ def _by_algorithm(collective: str, size: int | None, ranks: int | None, backend:
 
 
 def _times(run: Run, operators: Collectives, rows: Ints) -> tuple[bool, Ints]:
-    """Of each call how long it took after the last rank had come; of all of them whole where that is known of none."""
+    """Of each call how long it took from when the last rank had come until its transfer was over.
+
+    Of all of them whole where that is known of none.
+    """
     found = run.get(waits)
     told = rows[~np.isin(found.how[rows], (UNKNOWN, GUESSED))]
     if len(told):
-        return True, operators.end[told] - np.clip(found.arrival_ns[told], operators.ts[told], operators.end[told])
+        over = run.get(over_ns)[told]
+        return True, over - np.clip(found.arrival_ns[told], operators.ts[told], over)
     return False, operators.end[rows] - operators.ts[rows]
 
 

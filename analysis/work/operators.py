@@ -11,13 +11,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import pairwise
 from typing import Any, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npulens.analysis.device.abilities import device
+from npulens.analysis.device.abilities import device, models
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import NO_HOST, Floats, Kernels, kernels
 from npulens.analysis.device.kinds import TYPED, Bools, Coded, Kind, Kinds
@@ -213,8 +212,20 @@ class Times:
     surely: NDArray[np.str_]  # 'compute' or 'memory' where no doubt is left which of them binds, else ''
 
 
-#: Operations for each byte from which on computing is the limit on every device that is known.
-SURELY_COMPUTE = 1_000
+#: The memory of devices of which its speed is not known may be slower than that of all others, by so much at most.
+ROOM = 1.5
+#: Operations for each byte from which on computing is the limit, in precisions of which no device is known.
+SURELY_COMPUTE = 1_000.0
+
+
+@cache
+def surely_compute(precision: str | None) -> float:
+    """Operations for each byte from which on computing is the limit on every device, its memory known or not."""
+    known = [
+        facts["flops"][precision] / facts["memory_bytes_per_s"] for facts in (one.facts for one in models())
+        if precision in facts.get("flops", ()) and "memory_bytes_per_s" in facts
+    ]  # fmt: skip
+    return ROOM * max(known) if known else SURELY_COMPUTE
 
 
 def _times(own: _Columns) -> Times:
@@ -231,7 +242,8 @@ def _times(own: _Columns) -> Times:
     complete = known & ~np.isnan(by_roof[:, 0]) & ~np.isnan(by_roof[:, 2])
     share = np.divide(roof_ns, own.ns / own.calls, out=np.full(len(own.ns), np.nan), where=own.ns > 0)
     share[share > 1] = np.nan
-    sure = (by_roof[:, 0] > 0) & (todo[:, 0] > 0) & (todo[:, 2] > 0) & (todo[:, 0] >= SURELY_COMPUTE * todo[:, 2])
+    least = own.precision.map(lambda one: int(surely_compute(one))).ints()
+    sure = (by_roof[:, 0] > 0) & (todo[:, 0] > 0) & (todo[:, 2] > 0) & (todo[:, 0] >= least * todo[:, 2])
     told = np.where(complete, np.where(by_roof[:, 2] == roof_ns, "memory", "compute"), np.where(sure, "compute", ""))
     return Times(roof_ns, share, np.where(most > 0, told, ""))
 
@@ -488,39 +500,30 @@ def _counters(
     metrics = [name for name in there if name == COUNTED or wanted.fullmatch(name)]
     if not metrics:
         return {}, {}
-    pipes: dict[int, dict[str, float]] = {}
-    flops: dict[int, int] = {}
-    weights = np.maximum(1, every.dur).astype(np.float64)
-    for metric, (rows, values_) in zip(metrics, _measured(run, every, metrics), strict=True):
-        if metric == COUNTED:
-            rows, values_ = rows[values_ > 0], values_[values_ > 0]
-            times, total = np.bincount(number[rows], minlength=count), np.bincount(number[rows], values_, count)
-            flops = {at: round(float(total[at] / times[at])) for at in np.flatnonzero(times).tolist()}
-            continue
-        pipe = metric.removesuffix("_ratio").removesuffix("_exe")
-        of, weight = number[rows], weights[rows]
-        whole, busy = np.bincount(of, weight, count), np.bincount(of, weight * values_, count)
-        for at in np.flatnonzero(whole).tolist():
-            if busy[at] > 0:
-                pipes.setdefault(at, {})[pipe] = float(busy[at] / whole[at])
-    return pipes, flops
-
-
-def _measured(run: Run, every: Kernels, metrics: list[str]) -> Iterator[tuple[Ints, Any]]:
-    """Of each counter the kernels of which it was read, in their order, and what it said."""
     told = run.columns(
         "SELECT span_id, value, list_position($1::VARCHAR[], metric)::UTINYINT AS place FROM pmu "
-        "WHERE list_contains($1::VARCHAR[], metric) AND isfinite(value)", [metrics],
+        "WHERE list_contains($1::VARCHAR[], metric) AND isfinite(value) AND (metric <> $2 OR value > 0)",
+        [metrics, COUNTED],
     )  # fmt: skip
-    row = _rows(every.span_id, told["span_id"])
-    order = np.argsort(told["place"], kind="stable")  # numpy sorts 8 bits in linear time
-    ends = np.cumsum(np.bincount(told["place"], minlength=len(metrics) + 1))
-    row, value = row[order], np.asarray(told["value"], np.float64)[order]
-    for begin, end in pairwise(ends.tolist()):
-        dense = np.full(len(every) + 1, np.nan)
-        dense[row[begin:end]] = value[begin:end]
-        rows = np.flatnonzero(~np.isnan(dense[:-1]))
-        yield rows, dense[rows]
+    row, value = _rows(every.span_id, told["span_id"]), np.asarray(told["value"], np.float64)
+    # One group more than there are, for counters of what is no kernel here.
+    cell = np.append(number, count)[row] * (len(metrics) + 1) + told["place"]
+    weight = np.append(np.maximum(1, every.dur), 0).astype(np.float64)[row]
+    if COUNTED in metrics:
+        weight[told["place"] == metrics.index(COUNTED) + 1] = 1.0
+    shape = count + 1, len(metrics) + 1
+    whole, sums = (
+        np.bincount(cell, weights, shape[0] * shape[1]).reshape(shape)[:-1, 1:] for weights in (weight, weight * value)
+    )
+    pipes: dict[int, dict[str, float]] = {}
+    flops: dict[int, int] = {}
+    for at, place in zip(*np.nonzero(sums > 0), strict=True):
+        mean = float(sums[at, place] / whole[at, place])
+        if metrics[place] == COUNTED:
+            flops[int(at)] = round(mean)
+        else:
+            pipes.setdefault(int(at), {})[metrics[place].removesuffix("_ratio").removesuffix("_exe")] = mean
+    return pipes, flops
 
 
 def _rows(ids: Ints, spans: Ints) -> NDArray[np.int32]:

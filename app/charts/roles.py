@@ -51,7 +51,8 @@ OF_CAUSE: Mapping[str, tuple[str, int]] = {
     "gc": ("host", 4), "compile": ("host", 5), "memory_alloc": ("host", 1), "profiler_overhead": ("host", 2),
     "first_use": ("host", 3), "shape_churn": ("host", 4), "copy_exposed": ("copying", 0), "late_rank": ("waiting", 0),
     "pipeline_bubble": ("waiting", 1), "dependency": ("waiting", 2), "comm_exposed": ("transferring", 0),
-    "backlog": ("unknown", 1), "unknown": ("idle", 0), "idle_unexplained": ("idle", 0), "unknown_work": ("unknown", 0),
+    "calling": ("host", 1), "backlog": ("unknown", 1), "unknown": ("idle", 0),
+    "idle_unexplained": ("idle", 0), "unknown_work": ("unknown", 0),
     # pieces of the critical path
     "kernel": ("computing", 0), "comm": ("transferring", 0), "copy": ("copying", 0), "host": ("host", 0),
     "launch": ("host", 1), "queue": ("host", 2), "sync": ("host", 3), "peer": ("waiting", 0),

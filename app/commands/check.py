@@ -78,9 +78,9 @@ def lines(check: Check, lang: str, name: str, notices: Sequence[str] = ()) -> It
     """
     for line in _text(wording.answer(check, lang), 0):
         yield click.style(line, bold=True)
-    for line in wording.serving(check, lang):
+    beside = (*wording.kernels(check, lang), wording.quality(check, lang), *wording.of_a_part(check, lang))
+    for line in (*wording.serving(check, lang), *beside):
         yield from _text(line, 0)
-    yield from _text(wording.quality(check, lang), 0)
     for place, finding in enumerate(check.findings, 1):
         yield ""
         yield from _finding(place, finding, lang)
@@ -99,10 +99,10 @@ def lines(check: Check, lang: str, name: str, notices: Sequence[str] = ()) -> It
         yield say(lang, "recorded.notices")
         for notice in notices:
             yield from _text("- " + notice, 2)
-    if check.quality.doubts:
+    if doubts := [doubt for doubt in check.quality.doubts if doubt.name not in wording.BESIDE]:
         yield ""
         yield say(lang, "findings.doubts")
-        for doubt in check.quality.doubts:
+        for doubt in doubts:
             yield from _text("- " + wording.plain(wording.of(lang, doubt.text)), 2)
     yield ""
     yield from _text(wording.collect(check, lang), 0)

@@ -12,9 +12,10 @@ from pathlib import Path
 import click
 
 from npulens import ingest
-from npulens.app.console import json_option, print_json, redact_option, store_option, table
-from npulens.app.text.i18n import ranges
+from npulens.app.console import json_option, lang_option, print_json, redact_option, store_option, table
+from npulens.app.text.i18n import ranges, say
 from npulens.ingest import objects
+from npulens.ingest.messages import Message, listed, render
 
 
 @click.command("load")
@@ -44,11 +45,12 @@ from npulens.ingest import objects
 @click.option("--called", hidden=True, help="What PATH is called where it came from.")
 @click.option("--progress-json", is_flag=True, hidden=True, help="Progress as JSON lines on stderr.")
 @store_option
+@lang_option
 @json_option
 def command(
     paths: tuple[Path, ...], label: str | None, join: str | None, max_disk: str | None, max_time: str | None,
     engine: str, raw: str | None, show_files: bool, redact: bool, called: str | None, progress_json: bool, store: Path,
-    as_json: bool,
+    lang: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Load files, directories and archives that a profiler left.
 
@@ -83,9 +85,11 @@ def command(
         files = [dataclasses.asdict(each) for each in report.files]
         print_json({"runs": [run.as_dict() for run in report.runs], "files": files})
     else:
-        show(report)
+        show(report, lang=lang)
         if show_files:
-            _print_files(report.files)
+            _print_files(report.files, lang)
+        elif names := _tables_not_read(report.files):
+            click.echo(say(lang, "upload.said_not_read", {"files": render(listed(names, _NAMED), lang)}))
     if any(run.run_id is None for run in report.runs):
         sys.exit(2)
 
@@ -113,7 +117,8 @@ def _requests(store: Path, report: ingest.LoadReport) -> None:
             run_open.keep_requests(store, run.run_id)
 
 
-def show(report: ingest.LoadReport, err: bool = False) -> None:
+def show(report: ingest.LoadReport, err: bool = False, lang: str = "en") -> None:
+    """What became of each capture."""
     kept = [run for run in report.runs if run.run_id is not None]
     if kept:
         rows = [
@@ -125,19 +130,35 @@ def show(report: ingest.LoadReport, err: bool = False) -> None:
         click.echo(table(header, rows, left=6), err=err)
     for run in kept:
         if run.reason:
-            click.echo(f"{run.run_id} is partial: {run.reason}", err=err)
+            click.echo(_said("partial", lang, run.run_id, run.reason), err=err)
         for warning in run.warnings:
-            click.echo(f"{run.run_id} warns: {warning}", err=err)
+            click.echo(_said("warning", lang, run.run_id, warning), err=err)
     for run in report.runs:
         if run.run_id is None:
-            click.echo(f"refused: {run.reason}", err=True)
+            click.echo(_said("refused", lang, None, run.reason), err=True)
     if not report.runs:
-        click.echo("nothing to load", err=err)
+        click.echo(say(lang, "upload.said_nothing"), err=err)
 
 
-def _print_files(files: Sequence[ingest.FileFate]) -> None:
+def _said(what: str, lang: str, run: str | None, reason: str | None) -> str:
+    return say(lang, f"upload.said_{what}", {"run": run, "reason": None if reason is None else render(reason, lang)})
+
+
+#: Names of tables that were not read, without --files.
+_NAMED = 5
+
+
+def _tables_not_read(files: Sequence[ingest.FileFate]) -> list[str]:
+    """Names of tables beside what was read that no reader knows."""
+    unknown = {str(Message("table_that_npulens_does_not")), str(Message("json_that_npulens_does_not"))}
+    return sorted({_plain(Path(each.path).name) for each in files if each.fate == "beside" and each.reason in unknown})
+
+
+def _print_files(files: Sequence[ingest.FileFate], lang: str) -> None:
     """The ledger; names in it come from strangers."""
-    rows = [[_plain(each.path), each.fate, each.run_id or "", _plain(each.reason or "")] for each in files]
+    rows = [
+        [_plain(each.path), each.fate, each.run_id or "", _plain(render(each.reason or "", lang))] for each in files
+    ]
     click.echo(table(["file", "fate", "run", "reason"], rows, left=4))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
@@ -38,9 +40,19 @@ def serve(store: Path, options: tuple[str, ...], team: Path | None = None) -> No
     named = {option.split("=")[0] for option in options}
     given = {setting.split("=")[0]: setting for setting in (*SETTINGS, *own)}
     settings = [setting for name, setting in given.items() if name not in named]
+    if _everywhere([*settings, *options]):
+        settings.append("--logger.hideWelcomeMessage=true")
+        print("npulens listens on every address of this machine.")
     command = [sys.executable, "-m", "streamlit", "run", str(MAIN), *settings, *options]
     sys.stdout.flush()
     os.execve(sys.executable, command, environment)
+
+
+def _everywhere(settings: Sequence[str]) -> bool:
+    """Whether it listens on all addresses. Streamlit then asks a site elsewhere for the outer one, to print it."""
+    words = [word for setting in settings for word in setting.split("=", 1)]
+    said = [value for name, value in pairwise(words) if name == "--server.address"]
+    return not said or said[-1] in ("0.0.0.0", "::", "")
 
 
 def _settings(team: Team) -> tuple[str, ...]:

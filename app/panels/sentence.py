@@ -28,8 +28,7 @@ def about(ctx: Context, run: RunInfo) -> None:
     """The sentences alone: what it is, the ranks that are missing, why it is partial."""
     st.text(what(ctx, run))
     if run.missing_ranks:
-        values = {"n": len(run.missing_ranks), "ranks": i18n.ranges(run.missing_ranks),
-                  "world": i18n.count(run.world_size)}  # fmt: skip
+        values = {"n": len(run.missing_ranks), "ranks": i18n.ranges(run.missing_ranks)}
         st.text(ctx.say("runs.missing_ranks", values))
     if run.status == "partial":
         key = "runs.partial_because" if run.reason else "runs.partial_unsaid"

@@ -13,7 +13,7 @@ from importlib.resources import files
 
 from npulens.analysis.engine import Check
 from npulens.analysis.finding import Finding
-from npulens.analysis.say import duration, number
+from npulens.analysis.say import Whole, duration, number
 from npulens.app.charts import roles
 from npulens.app.charts.parts import PARTS
 from npulens.app.report import drawing
@@ -117,6 +117,8 @@ def _run(subject: Subject, html: HtmlText) -> Iterator[str]:
     yield f'<h1 id="{text(subject.info.run_id)}">{text(subject.name)}</h1>'
     yield f"<p>{html.of(lambda lang: _what(subject, lang))}</p>"
     yield f'<p class="answer">{html.of(lambda lang: wording.answer(check, lang))}</p>'
+    if check.kernels is not None:
+        yield f"<p>{html.of(lambda lang: wording.kernels(check, lang)[0])}</p>"
     yield f"<p>{html.of(lambda lang: wording.quality(check, lang))}</p>"
     yield f"<h2>{html.say('report.ranking')}</h2>"
     yield _ranking(check, html)
@@ -124,7 +126,7 @@ def _run(subject: Subject, html: HtmlText) -> Iterator[str]:
     if check.findings:
         yield f"<h2>{html.say('report.findings')}</h2>"
     for place, (finding, scene) in enumerate(zip(check.findings, subject.scenes, strict=True), 1):
-        yield "".join(_finding(place, finding, scene, check.stepped, html))
+        yield "".join(_finding(place, finding, scene, check.whole, html))
     yield from _others(check, html)
     yield from _quality(check, html)
     yield thresholds(subject, html)
@@ -185,8 +187,8 @@ def _legend(entries: Sequence[tuple[str, str]]) -> str:
     return '<div class="legend">' + "".join(f"<span>{box.format(css)}{name}</span>" for css, name in entries) + "</div>"
 
 
-def _finding(place: int, finding: Finding, scene: Scene, stepped: bool, html: HtmlText) -> Iterator[str]:
-    given = html.about(finding, lambda one, lang: wording.gives_back(one, lang, stepped))
+def _finding(place: int, finding: Finding, scene: Scene, of_what: Whole, html: HtmlText) -> Iterator[str]:
+    given = html.about(finding, lambda one, lang: wording.gives_back(one, lang, of_what))
     severity = html.say(f"findings.severity_{finding.severity}")
     sure = html.of(lambda lang: say(lang, "findings.confidence", {
         "value": say(lang, f"findings.confidence_{finding.confidence}")}))  # fmt: skip

@@ -24,7 +24,8 @@ def _run(subject: Subject, lang: str) -> Iterator[str]:
     check = subject.check
     yield f"## {text(subject.name)}\n"
     yield f"**{text(wording.answer(check, lang))}**\n"
-    yield f"{text(wording.quality(check, lang))}\n"
+    for line in (*wording.kernels(check, lang), wording.quality(check, lang)):
+        yield f"{text(line)}\n"
     yield from _findings(check, lang)
     yield f"{text(wording.outcomes(check, lang))}\n"
     yield from _unseen(check, lang)

@@ -1,4 +1,4 @@
-"""What the server does once, after the first page has been drawn and while nobody waits.
+"""What the server does after the first page has been drawn, while nobody waits: once, or once a minute.
 
 Streamlit collects garbage after every script and walks through every object of every module each time. That is 0.1 s in
 which nobody is served. What a page has imported never goes, so it is taken out of the walk. What only a run on the
@@ -14,35 +14,43 @@ import ctypes
 import gc
 import importlib
 import sys
-from threading import Lock, Thread
+import time
+from threading import Event, Lock, Thread
 
 from streamlit import runtime
 
 from npulens.app.intake import load_queue
+from npulens.ingest.tables.draft import give_back
 
 _ARENA_MAX, _ARENAS = -8, 2  # glibc's number of a setting, and what it is set to
+_MMAP_THRESHOLD, _OF_ITS_OWN = -3, 256 << 10
+_TRIM_S = 60
 _MANY = 50  # modules that came since the last time
 _AHEAD = ("plotly.graph_objects", "pyarrow.pandas_compat", "npulens.analysis.detectors",
           "npulens.analysis.replay.whatif", "npulens.analysis.idle.blame")  # fmt: skip
 _lock = Lock()
+_drawn = Event()
 _known = 0
 
 
 def share_memory() -> None:
     """All threads allocate from two areas of memory. glibc would give eight a core, and none sees what another freed.
 
-    Pages are drawn by threads that come and go, so each area would grow to what its largest page once took.
+    Pages are drawn by threads that come and go, so each area would grow to what its largest page once took. What is
+    large has memory of its own, which goes back at once. glibc would call only more and more large, up to 32 MB.
     """
     setting = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc only
     if setting is not None:
         setting(_ARENA_MAX, _ARENAS)
+        setting(_MMAP_THRESHOLD, _OF_ITS_OWN)
 
 
 def settle() -> None:
-    """To be called when a page has been drawn: does something after the first pages, and nothing from then on."""
+    """To be called when a page has been drawn: after the first pages it imports, from then on it only takes note."""
     global _known
     if not runtime.exists():  # a page drawn without a server has nobody to spare
         return
+    _drawn.set()
     with _lock:
         if len(sys.modules) - _known < _MANY:
             return
@@ -50,6 +58,7 @@ def settle() -> None:
     if first:
         atexit.register(gc.unfreeze)  # or DuckDB takes what stays for leaks, and says so at the end
         Thread(target=_ahead, name="ahead", daemon=True).start()
+        Thread(target=_trim, name="trim", daemon=True).start()
     else:
         _freeze()
 
@@ -61,6 +70,15 @@ def _ahead() -> None:
     _known = len(sys.modules)
     _freeze()
     load_queue.ready()
+
+
+def _trim() -> None:
+    """Once a minute in which pages were drawn, what lies free between objects goes back to the system."""
+    while True:
+        _drawn.wait()
+        time.sleep(_TRIM_S)
+        _drawn.clear()
+        give_back()
 
 
 def _freeze() -> None:

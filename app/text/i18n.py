@@ -144,15 +144,17 @@ def size(count: int) -> str:
     return f"{value:.{behind}f}".removesuffix(".00").removesuffix(".0") + f" {unit}"
 
 
-def ranges(numbers: Iterable[int]) -> str:
-    """Numbers with runs joined: 0, 2–7."""
+def ranges(numbers: Iterable[int], most: int | None = None) -> str:
+    """Numbers with runs joined: 0, 2–7. Of more than ``most`` runs the first ones, and that there are more."""
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):
         if runs and number == runs[-1][1] + 1:
             runs[-1][1] = number
         else:
             runs.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in runs)
+    shown = runs if most is None or len(runs) <= most else runs[: most - 1]
+    said = [str(first) if first == last else f"{first}–{last}" for first, last in shown]
+    return ", ".join([*said, *("…" for _ in runs[len(shown) :][:1])])
 
 
 def moment(ns: int, lang: str) -> str | None:

@@ -32,6 +32,20 @@ SNIPPETS: dict[str, Snippet] = {
         "model = torch.compile(model)",
         "model = torch.compile(model, mode='reduce-overhead')   # records a graph",
     ),
+    "host_late entry": Snippet(
+        "for batch in loader:\n    y = compiled(batch)           # checks its guards each time",
+        "with torch.cuda.graph(graph):   # torch.npu.graph on Ascend\n    y = compiled(kept)\n"
+        "for batch in loader:\n    kept.copy_(batch)\n    graph.replay()",
+    ),
+    "host_late draws": Snippet(
+        "noise = torch.randn(1000, 1000).to(device)", "noise = torch.randn(1000, 1000, device=device)"
+    ),
+    "host_late stalls": Snippet(
+        "loader = DataLoader(data, num_workers=8)",
+        "os.sched_setaffinity(0, range(8))   # cores of its own\n"
+        "loader = DataLoader(data, num_workers=8,\n"
+        "                    worker_init_fn=lambda _: os.sched_setaffinity(0, range(8, 16)))",
+    ),
     "host_late warming": Snippet("schedule(wait=0, warmup=0, active=5)", "schedule(wait=5, warmup=1, active=5)"),
     "sync_stall": Snippet(
         "total += loss.item()\nif grad.isnan().any():\n    grad.zero_()",
@@ -42,6 +56,10 @@ SNIPPETS: dict[str, Snippet] = {
         "optimizer = torch.optim.AdamW(parameters, foreach=False)",
         "optimizer = torch.optim.AdamW(parameters, foreach=True)\nmodel = torch.compile(model)",
     ),
+    "launch_overhead calling": Snippet(
+        "y = torch.stack([layer(row) for row in x])",
+        "y = layer(x)                        # one call for all rows\nmodel = torch.compile(model)",
+    ),
     "unfused": Snippet(
         "y = torch.nn.functional.silu(gate) * up",
         "@torch.compile\ndef gated(gate, up):\n    return torch.nn.functional.silu(gate) * up\n\ny = gated(gate, up)",
@@ -49,6 +67,18 @@ SNIPPETS: dict[str, Snippet] = {
     "copy_exposed": Snippet(
         "loader = DataLoader(data, batch_size=32)\nx = batch.to(device)",
         "loader = DataLoader(data, batch_size=32, pin_memory=True)\nx = batch.to(device, non_blocking=True)",
+    ),
+    "copy_exposed pinned": Snippet(
+        "for batch in loader:\n    train_step(batch.to(device, non_blocking=True))",
+        "side = torch.cuda.Stream()          # torch.npu.Stream() on Ascend\nfor batch in loader:\n"
+        "    with torch.cuda.stream(side):\n        following = batch.to(device, non_blocking=True)\n"
+        "    train_step(current)             # computes meanwhile\n"
+        "    torch.cuda.current_stream().wait_stream(side)\n    current = following",
+    ),
+    "slow_tail first": Snippet("schedule(wait=0, warmup=0, active=5)", "schedule(wait=5, warmup=1, active=5)"),
+    "dataloader epoch": Snippet(
+        "loader = DataLoader(data, batch_size=32, num_workers=8)",
+        "loader = DataLoader(data, batch_size=32, num_workers=8, persistent_workers=True)",
     ),
     "dataloader": Snippet(
         "loader = DataLoader(data, batch_size=32)",
@@ -111,6 +141,15 @@ SNIPPETS: dict[str, Snippet] = {
         "scores = (q @ k.transpose(-2, -1) / d ** 0.5).softmax(-1)\nout = scores @ v",
         "out = torch.nn.functional.scaled_dot_product_attention(q, k, v)",
     ),
+    "low_efficiency fallback": Snippet(
+        "print(torch.backends.mkldnn.is_available())   # False: this build has no oneDNN\ny = model(x)",
+        "print(torch.backends.mkldnn.is_available())   # True: another build\n"
+        "y = model.to(memory_format=torch.channels_last)(x.float().to(memory_format=torch.channels_last))",
+    ),
+    "random_numbers": Snippet(
+        "for _ in range(steps):\n    x = torch.randn(batch, size)\n    step(x)",
+        "x = torch.randn(batch, size)\nfor _ in range(steps):\n    step(x)",
+    ),
     "device_copies": Snippet(
         "buffer[i] = x + y",
         "torch.add(x, y, out=buffer[i])       # written where it is needed",
@@ -150,7 +189,16 @@ SNIPPETS: dict[str, Snippet] = {
 }
 
 
+#: Pieces of a step in graphs of their own, and one graph of all.
+_WHOLE = Snippet(
+    "first.replay()\nhidden = attention(q, k, v)     # launched beside the graphs\nsecond.replay()",
+    "with torch.cuda.graph(whole):   # torch.npu.graph on Ascend\n    step(*kept)\nwhole.replay()",
+)
+
+
 def snippet(finding: Finding) -> Snippet | None:
     """What mends it in code."""
     kind = finding.numbers.get("conversion", finding.text)
+    if str(kind).endswith(" graphed") or (finding.cause, kind) == ("launch_overhead", "edges"):
+        return _WHOLE
     return SNIPPETS.get(f"{finding.cause} {kind}", SNIPPETS.get(finding.cause))

@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from npulens.analysis.causes import CAUSES
 from npulens.analysis.finding import STEP, Evidence, Finding, Value
 from npulens.analysis.limits import ServingLimits
-from npulens.analysis.say import ONCE, duration, number
+from npulens.analysis.say import ONCE, Whole, duration, number, single
 from npulens.analysis.serving.judging import MEASURES
 from npulens.app.text.i18n import known, ranges, say
 from npulens.app.text.i18n import moment as moment_of
@@ -81,47 +82,138 @@ def count(check: Check, outcome: str) -> int:
     return sum(found.outcome == outcome for found in check.outcomes)
 
 
+#: The doubts that belong beside the answer.
+BESIDE = ("part", "partial", "backlog", "early")
 #: What of a host a capture may hold.
 _OF_THE_HOST = ("host_ops", "runtime_calls", "python")
 
 
 def answer(check: Check, lang: str) -> str:
-    """The one sentence to take away."""
+    """The one sentence to take away; of a job on the CPU also which operators have its time."""
+    told, host = of_a_cpu(_answer(check, lang), check.host is not None), _host(check, lang)
+    return told if host is None else say(lang, "findings.answer_and", {"answer": told, "host": host})
+
+
+def _host(check: Check, lang: str) -> str | None:
+    """Which operators of the host have the time, up to all of it; nothing where a device did the work."""
+    found = check.host
+    if found is None:
+        return None
+    told = [
+        say(lang, "findings.host_operator" if one.code is None else "findings.host_operator_from", {
+            "name": plain(one.name), "share": share(one.own_ns / found.own_ns), "n": one.calls,
+            "code": plain(one.code or ""),
+        }) for one in found.most
+    ]  # fmt: skip
+    if found.others:
+        values = {"n": found.others, "share": share(found.others_ns / found.own_ns)}
+        told.append(say(lang, "findings.host_others", values))
+    which = "calls" if found.called else "host"
+    return say(lang, f"findings.{which}" if check.whole.stepped else f"findings.{which}_recorded", {
+        "ran": duration(found.ran_ns), "whole": duration(found.whole_ns), "share": share(found.ran_ns / found.whole_ns),
+        "own": duration(found.own_ns), "operators": say(lang, "shell.comma").join(told),
+    })  # fmt: skip
+
+
+def kernels(check: Check, lang: str) -> list[str]:
+    """Which types of kernels have the time, up to all of it; nothing where no device worked."""
+    found = check.kernels
+    if found is None:
+        return []
+    told = [f"{plain(one.type)} {share(one.ns / found.whole_ns)}" for one in found.most]
+    if found.others:
+        values = {"n": found.others, "share": share(found.others_ns / found.whole_ns)}
+        told.append(say(lang, "findings.kernels_others" if found.others > 1 else "findings.kernels_other", values))
+    return [say(lang, "findings.kernels" if check.whole.stepped else "findings.kernels_recorded", {
+        "ns": duration(found.whole_ns / found.per), "types": say(lang, "shell.comma").join(told),
+    })]  # fmt: skip
+
+
+#: Time with work of a device, as it is said where a CPU did the work.
+_OF_A_CPU = (("with device work", "with operators"), ("设备工作", "算子运行"))
+
+
+def of_a_cpu(text: str, on_cpu: bool) -> str:
+    """A sentence about a time, as it is said of a job on a CPU."""
+    for device, operators in _OF_A_CPU if on_cpu else ():
+        text = text.replace(device, operators)
+    return text
+
+
+def _bare(title: str) -> str:
+    """A title without its full stop; three dots belong to the name before them."""
+    text = plain(title)
+    return text if text.endswith("...") else text.rstrip(".。")
+
+
+def _answer(check: Check, lang: str) -> str:
     if check.findings:
         top = check.findings[0]
         if top.measure != STEP:
-            title = plain(top.words[lang].title).rstrip(".。")
+            title = _bare(top.words[lang].title)
             values = {"title": title, "saving": saved(top, lang), "share": share(top.saving_share)}
             return say(lang, "findings.answer_measure", values)
         once = top.numbers.get("per") == ONCE
-        return say(lang, "findings.answer_once" if once else _of_step(check, "answer"), {
-            "title": plain(top.words[lang].title).rstrip(".。"),
-            "saving": duration(top.saving_ns * (check.steps if once else 1)),
-            "step": duration(check.steady_step_ns), "share": share(top.saving_share),
+        key = "answer_once_outside" if check.whole.outside else "answer_once"
+        if not once:
+            key = "answer_between" if _wide(top) else "answer"
+        return say(lang, f"findings.{key}", {
+            "title": _bare(top.words[lang].title),
+            "saving": duration(top.saving_ns * (check.steps if once else 1)), "most": duration(top.saving_most_ns),
+            "whole": whole(check, lang, check.steady_step_ns), "share": share(top.saving_share),
+            "most_share": share(top.saving_share * top.saving_most_ns / top.saving_ns),
         })  # fmt: skip
     clean, masked, blind = (count(check, outcome) for outcome in ("clean", "masked", "not_measured"))
     if check.serving and (clean or masked):
         return say(lang, "findings.answer_serving", {
             "least": share(ServingLimits().min_share), "clean": clean, "masked": _masked(check, lang), "blind": blind,
         })  # fmt: skip
-    if 0 < clean + masked < blind:
+    unseen = any(doubt.name == "untold" for doubt in check.quality.doubts)  # time in which nothing that is known ran
+    if blind > 0 and clean + masked > 0 and (unseen or clean + masked < blind):
         return say(lang, "findings.answer_little", {
             "clean": clean, "masked": _masked(check, lang), "blind": blind, "all": len(check.outcomes),
         })  # fmt: skip
     if clean or masked:
-        return say(lang, _of_step(check, "answer_none"), {
-            "step": duration(check.steady_step_ns), "clean": clean, "masked": _masked(check, lang), "blind": blind,
+        unjudged = _unjudged(check)
+        return say(lang, "findings.answer_none" if unjudged < _MOST_OF_IT else "findings.answer_none_but", {
+            "whole": whole(check, lang, check.steady_step_ns), "clean": clean, "masked": _masked(check, lang),
+            "blind": blind, "kernels": share(unjudged),
         })  # fmt: skip
     if not blind:
         return say(lang, "findings.answer_no_detectors")
+    return say(lang, "findings.answer_no_device" if host_only(check) else "findings.answer_blind", {"blind": blind})
+
+
+#: From this share of the time on, kernels that could not be judged are told beside "no problem".
+_MOST_OF_IT = 0.5
+
+
+def _unjudged(check: Check) -> float:
+    """The share of the time that kernels take where nothing says how well they use the device; 0 where that is told."""
+    found = check.kernels
+    blind = any(one.detector == "low_efficiency" and one.outcome == "not_measured" for one in check.outcomes)
+    if found is None or not blind:
+        return 0.0
+    return min(1.0, found.whole_ns / found.per / check.steady_step_ns) if check.steady_step_ns else 0.0
+
+
+def host_only(check: Check) -> bool:
+    """Whether the capture holds work of the host and none of the device."""
     shares = {part.name: part.share for part in check.quality.parts}
-    host_only = not shares.get("kernels", 1) and any(shares.get(name) for name in _OF_THE_HOST)
-    return say(lang, "findings.answer_no_device" if host_only else "findings.answer_blind", {"blind": blind})
+    return not shares.get("kernels", 1) and any(shares.get(name) for name in _OF_THE_HOST)
 
 
-def _of_step(check: Check, name: str) -> str:
-    """The text of a time that is of the step, or of the recorded time where no step was marked."""
-    return f"findings.{name}" if check.stepped else f"findings.{name}_recorded"
+def whole(check: Check, lang: str, ns: int) -> str:
+    """The time that a saving is a share of, with its length: the step, or what was recorded."""
+    steady = check.whole.steady and ns < check.step_ns
+    said = say(lang, f"findings.whole{_kind(replace(check.whole, steady=steady))}", {"step": duration(ns)})
+    return of_a_cpu(said, check.host is not None)
+
+
+def _kind(of_what: Whole) -> str:
+    """How the key of a text about such a time ends."""
+    kind = "" if of_what.stepped else "_outside" if of_what.outside else "_recorded"
+    return f"{kind}_steady" if of_what.steady else kind
 
 
 def _masked(check: Check, lang: str) -> str:
@@ -132,6 +224,13 @@ def _masked(check: Check, lang: str) -> str:
 
 #: An interval is said from this ratio of its ends on.
 _WIDE = 1.25
+
+
+def _wide(finding: Finding) -> bool:
+    """Whether what a fix gives back is told between two ends."""
+    return 0 < _WIDE * finding.saving_ns < finding.saving_most_ns
+
+
 #: Findings overlap worth mentioning from this share of the step on.
 _WORTH_SAYING = 0.001
 
@@ -144,9 +243,15 @@ def together(check: Check, lang: str) -> str | None:
     apart = sum(finding.saving_ns for finding in of_steps)
     more, worth = check.together_ns - apart, check.step_ns * _WORTH_SAYING
     key = "together" if more < -worth else "together_more" if more > worth else "together_sum"
-    part = check.together_ns / check.step_ns if check.step_ns else 0.0
-    return say(lang, _of_step(check, key), {
-        "saving": duration(check.together_ns), "step": duration(check.step_ns), "share": share(part),
+    once = any(finding.numbers.get("per") == ONCE for finding in of_steps)  # start-up may be part of what is saved
+    of_ns = check.step_ns if once else check.steady_step_ns
+    most = min(of_ns, max(check.together_ns, sum(finding.saving_most_ns for finding in of_steps)))
+    if any(map(_wide, of_steps)) and most > _WIDE * check.together_ns:
+        key = "together_between"
+    part, most_part = (ns / of_ns if of_ns else 0.0 for ns in (check.together_ns, most))
+    return say(lang, f"findings.{key}", {
+        "saving": duration(check.together_ns), "whole": whole(check, lang, of_ns), "share": share(part),
+        "most": duration(most), "most_share": share(most_part),
     })  # fmt: skip
 
 
@@ -162,13 +267,19 @@ def quality(check: Check, lang: str) -> str:
     return say(lang, "findings.quality_lacks", {**values, "what": what})
 
 
+def of_a_part(check: Check, lang: str) -> list[str]:
+    """What belongs beside the answer: that only a part of the job was read, or of its time can be spoken of."""
+    said = [plain(of(lang, doubt.text)) for doubt in check.quality.doubts if doubt.name in BESIDE]
+    return [f"{text[:1].upper() if lang == 'en' else text[:1]}{text[1:]}{say(lang, 'runs.stop')}" for text in said]
+
+
 def outcomes(check: Check, lang: str) -> str:
     """How many detectors ended how."""
     failed = count(check, "failed")
-    return say(lang, "findings.outcomes_failed" if failed else "findings.outcomes_count", {
+    return single(say(lang, "findings.outcomes_failed" if failed else "findings.outcomes_count", {
         "found": count(check, "found"), "masked": _masked(check, lang), "clean": count(check, "clean"),
         "blind": count(check, "not_measured"), "failed": failed, "all": len(check.outcomes),
-    })  # fmt: skip
+    }))  # fmt: skip
 
 
 def not_looked_for(check: Check, lang: str) -> str | None:
@@ -238,11 +349,14 @@ def share_of(finding: Finding, key: str, lang: str) -> str:
     return say(lang, "findings.share_of", {**values, "measure": of(lang, MEASURES[finding.measure])})
 
 
-def gives_back(finding: Finding, lang: str, stepped: bool) -> str:
-    """The same with its share; of the recorded time where no step was marked."""
+def gives_back(finding: Finding, lang: str, of_what: Whole) -> str:
+    """The same with its share, and what that is of."""
     values = {"saving": saved(finding, lang), "share": share(finding.saving_share)}
-    of_step = "findings.gives_back" if stepped else "findings.gives_back_recorded"
-    return say(lang, of_step if finding.measure == STEP else "findings.gives_back_of", values)
+    if finding.measure != STEP:
+        return say(lang, "findings.gives_back_of", values)
+    once = finding.numbers.get("per") == ONCE
+    said = say(lang, f"findings.gives_back{_kind(replace(of_what, steady=of_what.steady and not once))}", values)
+    return of_a_cpu(said, finding.numbers.get("device") == "cpu")
 
 
 def serving(check: Check, lang: str) -> list[str]:
@@ -271,7 +385,7 @@ def cause(finding: Finding, lang: str) -> str:
 
 def interval(finding: Finding, lang: str) -> str | None:
     """Between what and what a saving lies, where a part of the run cannot move; nothing where that is one figure."""
-    if finding.saving_most_ns <= _WIDE * finding.saving_ns:
+    if not _wide(finding):
         return None
     values = {"least": duration(finding.saving_ns), "most": duration(finding.saving_most_ns)}
     return say(lang, "findings.interval", values)

@@ -39,12 +39,15 @@ class Window:
         self._full = asyncio.Event()
 
     def heard(self, sent: Sent) -> None:
-        """A message of some request."""
+        """A message of some request. Each after the first of the one that is followed is of an iteration of its own.
+
+        The first may be of an iteration before the window, or of the same as the last one of whom was followed before.
+        """
         if not self.started_ns or self.stop_ns:
             return
         if self._followed is None or self._followed.end_ns is not None or self._followed.error:
             self._followed = sent
-        if sent is self._followed:
+        elif sent is self._followed:
             self.iterations += 1
             if self.iterations >= self.wanted:
                 self._full.set()

@@ -2,7 +2,8 @@
 
 ``scan`` reads what Chrome's trace format has become in practice. That is a bare array of events or an object around
 one, with numbers or strings for stamps and ids. The file may be plain or gzipped, whole or cut short. An event that is
-not well formed is lost alone and counted. What is lost at the end of a damaged file is measured.
+not well formed is lost alone and counted. Where text is missing, reading goes on at the next event that stands there
+whole, and the bytes between are counted. What is lost at the end of a damaged file is measured.
 """
 
 from __future__ import annotations
@@ -52,8 +53,9 @@ class Scan:
     def __init__(self, path: Path, columns: Sequence[Column], flow_names: bool, chunk_size: int) -> None:
         if len({column.key for column in columns}) < len(columns) or {c.type for c in columns} - set(_VALUES):
             raise ValueError(f"columns need distinct keys and a type of {', '.join(_VALUES)}")
-        self.truncated: Message | None = None
+        self.truncated: Message | None = None  # what is wrong with the text, if it is not whole
         self.bytes_lost = 0
+        self.gaps = self._first_gap = self._gap_bytes = 0  # damage passed by: places, the first, bytes
         self.bad: Counter[str] = Counter()  # over all batches so far
         self._closed = False
         self._columns = tuple(columns)
@@ -109,27 +111,29 @@ class Scan:
             yield from self._events()
             if self._frame.bad:
                 window = self._window
-                yield self._batch(Parts._make(self._scanner.feed(window.data, 0, 0)[3]), self._frame.bad)
+                yield self._batch(Parts._make(self._scanner.feed(window.data, 0, 0, False)[3]), self._frame.bad)
 
     def _events(self) -> Iterator[Batch]:
         """Batches up to the end of the array, then whatever follows it."""
-        window, met = self._window, MORE
+        window, met, last = self._window, MORE, False
         while met == MORE:
-            met, window.start, done, raw = self._scanner.feed(window.data, window.start, window.end)
+            met, window.start, done, raw = self._scanner.feed(window.data, window.start, window.end, last)
             if done >= 0:
                 self._offset = window.base + done
             parts = Parts._make(raw)
+            self._pass(parts)
             if parts.n or parts.bad:
                 yield self._batch(parts, parts.bad)
             if met == DAMAGED:
-                return self._stop(Message("damaged_at_byte", {"offset": window.offset}))
-            if met == MORE and not window.more():
+                return self._stop(Message("damaged_at_byte", {"offset": window.offset - self._scanner.pending}))
+            if met == MORE and last:
                 return self._stop(Message("file_ends_before_its_event"))
+            last = met == MORE and not window.more()
         try:
             self._frame.leave()
         except Broken as broken:
             return self._stop(broken.said)
-        self.truncated = self._source.damage
+        self._say(self._source.damage)
         if self._source.trailing:
             self._frame.bad["trailing data"] = 1
 
@@ -139,8 +143,24 @@ class Scan:
 
     def _stop(self, reason: Message) -> None:
         """Nothing can be read from here on: say why, and how much that is."""
-        self.bytes_lost = self._scanner.pending + self._window.drain()
-        self.truncated = self._source.damage or reason
+        self.bytes_lost += self._scanner.pending + self._window.drain()
+        self._say(self._source.damage or reason)
+
+    def _pass(self, parts: Parts) -> None:
+        """Note which damage was passed by."""
+        if parts.gaps and not self.gaps:
+            self._first_gap = self._window.base + parts.gap_at
+        self.gaps += parts.gaps
+        self._gap_bytes += parts.gap_bytes
+        self.bytes_lost += parts.gap_bytes
+
+    def _say(self, end: Message | None) -> None:
+        """Say what is wrong with the text: damage that was passed by, and what ended it early."""
+        told = [end] if end else []
+        if self.gaps:
+            lost = {"offset": self._first_gap, "n": self.gaps, "bytes": self._gap_bytes}
+            told = [Message("damage_was_passed_by", lost), Message("idle_may_be_lost_work"), *told]
+        self.truncated = joined(told) if told else None
 
     def _batch(self, parts: Parts, bad: dict[str, int]) -> Batch:
         row = self._row

@@ -4,8 +4,8 @@
  *
  * How it stays inside its memory: the PAD bytes behind the data are set to NUL, which no JSON token contains, so
  * every loop ends there without looking at the end of the data; lookahead and wide loads reach at most 32 bytes.
- * Whatever the strict parser refuses is skimmed by quotes and brackets alone: if the element ends inside the data
- * it is counted as lost, otherwise it is simply not complete yet and comes again with more data.
+ * Whatever the strict parser refuses is skimmed by quotes and brackets alone, and counted as lost where it ends. Before
+ * that, reading goes on at the next place where an event stands: text may be missing that the brackets are counted by.
  */
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -28,6 +28,7 @@
 #endif
 
 enum { PAD = 64, MAX_DEPTH = 64, MAX_EVENT = 4 << 20 };
+enum { NEAR = 64 << 10, LOOKAHEAD = 32 };       /* as in model.py */
 enum { KEY_BYTES = 32, MOST_KEYS = 512 };       /* of a key that is remembered, with its quotes; how many are */
 enum { NO_KEY, FIRST_KEY, FIRST_ARGUMENT, KEYS }; /* what stands before the first key of an event, of its args */
 enum { MORE, END, DAMAGED };          /* what feed met */
@@ -48,6 +49,8 @@ static const char *const REASON[REASONS] = {
     "wrong type: dur", "wrong type: name", "wrong type: cat", "wrong type: pid", "wrong type: tid",
     "wrong type: id", "out of range: ts", "out of range: dur",
 };
+enum { THREAD = REASONS };            /* what is lost is no element: the text cannot be followed */
+enum { NO, YES, PERHAPS };            /* whether an event stands somewhere; that needs more data */
 
 typedef const uint8_t *Text;
 
@@ -103,9 +106,10 @@ typedef struct {
     uint64_t seed;
     size_t table_limit;
     /* where the array stands */
-    int after, busy, no_memory;
+    int after, busy, no_memory, last;
     int64_t pending;
     int skim_mode, skim_depth;
+    int lost, seeks, torn; /* why what is passed now is lost; whether an event may stand in it; whether it is damage */
     /* the event being read */
     Value core[CORE];
     Member *members;
@@ -116,7 +120,7 @@ typedef struct {
     uint32_t round;
     Bytes keys, scratch;
     int reason;
-    Text limit;
+    Text limit, lost_at, base;
     PyThreadState *thread;
     /* texts already coded */
     Known *known;
@@ -128,7 +132,8 @@ typedef struct {
     size_t first_text;
     Bytes text_offsets;
     /* the batch */
-    size_t elements, rows, room_rows;
+    size_t elements, rows, room_rows, gaps;
+    int64_t gap_bytes, gap_at;
     uint8_t *ph;
     int64_t *ts, *dur, *id;
     int32_t *labels[LABELS];
@@ -295,6 +300,13 @@ static Text number_end(Text p, int *power)
         do p++; while (is_digit(*p));
     }
     return is_glued(*p) ? NULL : p;
+}
+
+/* Past all that clings to a number or a word that begins at p. */
+static Text glued_end(Text p)
+{
+    while (is_glued(*p)) p++;
+    return p;
 }
 
 /* Past the number at p if it is a simple one, which then is in `value`; else NULL. */
@@ -552,7 +564,7 @@ static int32_t place_of(Scanner *s, Column *c, Text p, size_t size)
 
 /* ---- values, strictly ---- */
 
-static Text lost(Scanner *s, int reason) { s->reason = reason; return NULL; }
+static Text lost(Scanner *s, Text at, int reason) { s->reason = reason; s->lost_at = at; return NULL; }
 
 static inline int lowest_bit(unsigned mask)
 {
@@ -620,8 +632,8 @@ static Text (*long_plain_end)(Text) = plain_end;
 /* Past the string whose opening quote is at p; sets ESCAPED and HALF_PAIR in *flags. NULL with the reason if it is bad. */
 static Text string_end(Scanner *s, Text p, uint8_t *flags)
 {
-    if (*p++ != '"') return lost(s, SYNTAX);
-    for (;;) {
+    if (*p != '"') return lost(s, p, SYNTAX);
+    for (p++;;) {
 #ifdef WIDE
         int at = special_in(p);
         p = at < 16 ? p + at : long_plain_end(p + 16);
@@ -633,15 +645,15 @@ static Text string_end(Scanner *s, Text p, uint8_t *flags)
             *flags |= ESCAPED;
             if (p[1] == 'u') {
                 int size;
-                if (hex4(p + 2) < 0) return lost(s, BAD_ESCAPE);
+                if (hex4(p + 2) < 0) return lost(s, p, BAD_ESCAPE);
                 if (unescape_u(p, &size) == 0xFFFD && (hex4(p + 2) & 0xF800) == 0xD800) *flags |= HALF_PAIR;
                 p += size;
             } else if (p[1] && strchr("\"\\/bfnrt", p[1])) p += 2;
-            else return lost(s, BAD_ESCAPE);
+            else return lost(s, p, BAD_ESCAPE);
         } else {
             int size = utf8_size(p);
-            if (*p < 0x20) return lost(s, CONTROL);
-            if (!size) return lost(s, BAD_UTF8);
+            if (*p < 0x20) return lost(s, p, CONTROL);
+            if (!size) return lost(s, p, BAD_UTF8);
             p += size;
         }
     }
@@ -651,20 +663,20 @@ static Text value_end(Scanner *s, Text p, int depth, int any_size, Value *value)
 
 static Text object_end(Scanner *s, Text p, int depth, uint8_t *flags)
 {
-    if (depth > MAX_DEPTH) return lost(s, TOO_DEEP);
+    if (depth > MAX_DEPTH) return lost(s, p, TOO_DEEP);
     p = blank(p + 1);
     if (*p == '}') return p + 1;
     for (;;) {
         Value inner;
         if (!(p = string_end(s, p, flags))) return NULL;
         p = blank(p);
-        if (*p != ':') return lost(s, SYNTAX);
+        if (*p != ':') return lost(s, p, SYNTAX);
         p = blank(p + 1);
         if (!(p = value_end(s, p, depth, 0, &inner))) return NULL;
         *flags |= inner.flags;
         p = blank(p);
         if (*p == '}') return p + 1;
-        if (*p != ',') return lost(s, SYNTAX);
+        if (*p != ',') return lost(s, p, SYNTAX);
         p = blank(p + 1);
     }
 }
@@ -674,7 +686,7 @@ static Text list_end(Scanner *s, Text p, int depth, uint8_t *flags)
 {
     int outer = depth - 1;
     for (;; depth++) {
-        if (depth > MAX_DEPTH) return lost(s, TOO_DEEP);
+        if (depth > MAX_DEPTH) return lost(s, p, TOO_DEEP);
         p = blank(p + 1);
         if (*p == ']') goto closed;
         for (;;) {
@@ -695,7 +707,7 @@ static Text list_end(Scanner *s, Text p, int depth, uint8_t *flags)
                 if (--depth == outer) return p;
                 p = blank(p);
             }
-            if (*p != ',') return lost(s, SYNTAX);
+            if (*p != ',') return lost(s, p, SYNTAX);
             p = blank(p + 1);
         }
     }
@@ -706,7 +718,7 @@ static Text word_end(Scanner *s, Text p)
     size_t size = !memcmp(p, "true", 4) || !memcmp(p, "null", 4) ? 4 : !memcmp(p, "false", 5) ? 5 : 0;
     if (size && !is_glued(p[size])) return p + size;
     int constant = *p == 'N' || *p == 'I' || *p == 'i' || (*p == 'n' && p[1] != 'u');
-    return lost(s, constant ? BAD_NUMBER : SYNTAX);
+    return lost(s, glued_end(p), constant ? BAD_NUMBER : SYNTAX);
 }
 
 /* Past the value at p, in a container of that depth. any_size: a number may exceed what a double holds. */
@@ -722,8 +734,8 @@ static Text value_end(Scanner *s, Text p, int depth, int any_size, Value *value)
         int power;
         first = '0';
         if (!(p = simple_end(p, value))) {
-            if (!(p = number_end(start, &power))) return lost(s, BAD_NUMBER);
-            if ((power || p - start > 300) && !any_size && overflows(start, p)) return lost(s, OVERFLOWS);
+            if (!(p = number_end(start, &power))) return lost(s, glued_end(start), BAD_NUMBER);
+            if ((power || p - start > 300) && !any_size && overflows(start, p)) return lost(s, p, OVERFLOWS);
         }
     } else p = word_end(s, p);
     if (!p) return NULL;
@@ -1028,7 +1040,7 @@ static Text read_key(Scanner *s, Text p, Member *m, int32_t *before)
         m->escaped = 0;
         m->known = *before = guess;
         p = blank(p + k->size + 2);
-        return *p == ':' ? blank(p + 1) : lost(s, SYNTAX);
+        return *p == ':' ? blank(p + 1) : lost(s, p, SYNTAX);
     }
     Text end = string_end(s, p, &flags);
     if (!end) return NULL;
@@ -1047,7 +1059,7 @@ static Text read_key(Scanner *s, Text p, Member *m, int32_t *before)
     if (m->known) { last->next[1] = last->next[0]; last->next[0] = m->known; }
     *before = m->known;
     p = blank(end);
-    return *p == ':' ? blank(p + 1) : lost(s, SYNTAX);
+    return *p == ':' ? blank(p + 1) : lost(s, p, SYNTAX);
 }
 
 static Text read_args(Scanner *s, Text p)
@@ -1061,7 +1073,7 @@ static Text read_args(Scanner *s, Text p)
         keep_member(s, &m);
         p = blank(p);
         if (*p == '}') return p + 1;
-        if (*p != ',') return lost(s, SYNTAX);
+        if (*p != ',') return lost(s, p, SYNTAX);
         p = blank(p + 1);
     }
 }
@@ -1095,12 +1107,13 @@ static Text read_event(Scanner *s, Text p)
     s->n_members = s->keys.size = 0;
     s->args_member = -1;
     s->reason = NONE;
+    s->lost_at = p;
     new_round(s);
     p = blank(p + 1);
     if (*p == '}') return p + 1;
     for (;;) {
         m.extra = m.done = 0;
-        if (p - start > MAX_EVENT) return lost(s, TOO_LARGE);
+        if (p - start > MAX_EVENT) return lost(s, p, TOO_LARGE);
         if (!(p = read_key(s, p, &m, &before))) return NULL;
         int key = m.known ? s->known_keys[m.known].core : core_key(m.key, m.size);
         if (key == ARGS) p = read_args_value(s, p, &m);
@@ -1112,7 +1125,7 @@ static Text read_event(Scanner *s, Text p)
         }
         p = blank(p);
         if (*p == '}') return p + 1;
-        if (*p != ',') return lost(s, SYNTAX);
+        if (*p != ',') return lost(s, p, SYNTAX);
         p = blank(p + 1);
     }
 }
@@ -1344,64 +1357,124 @@ static Text skim(Scanner *s, Text p, Text end)
     return NULL;
 }
 
-/* Read the element at p: past it, or NULL if it is not complete. */
+/* Count an element that ends, by what was lost of it. */
+static void count_element(Scanner *s, int reason)
+{
+    s->after = ELEMENT;
+    s->elements++;
+    s->bad[reason]++;
+}
+
+/* From p on something is lost: pass it from now on. Past its first byte. */
+static Text lose(Scanner *s, Text p, int reason, int torn)
+{
+    s->lost = reason;
+    s->seeks = reason != NOT_OBJECT && reason != OVERFLOWS;
+    s->torn = torn;
+    s->skim_mode = AT_START;
+    if (reason != THREAD) skim(s, p, p + 1);
+    s->pending = 1;
+    return p + 1;
+}
+
+/* Read the element at p: past it, NULL if it is not complete. If it is lost, past its first byte. */
 static Text read_element(Scanner *s, Text p, Text end)
 {
-    Text start = p, stop = NULL;
-    int reason = NONE;
-    if (*p == '{' && !s->pending) {
-        s->limit = end;
-        stop = read_event(s, p);
-        if (stop) reason = stop - start > MAX_EVENT ? TOO_LARGE : keep_event(s, (size_t)(stop - start));
-        else reason = s->reason;
-    } else reason = NOT_OBJECT;
-    if (!stop) {
-        if (!s->pending) s->skim_mode = AT_START;
-        stop = skim(s, p, end);
-        if (!stop) return NULL;
-        if (stop - start + s->pending > MAX_EVENT) reason = TOO_LARGE;
+    if (*p != '{') return lose(s, p, NOT_OBJECT, 0);
+    s->limit = end;
+    Text stop = read_event(s, p);
+    if (stop && stop - p <= MAX_EVENT) {
+        count_element(s, keep_event(s, (size_t)(stop - p)));
+        return stop;
     }
-    if (stop > start || s->pending) {
-        s->pending = 0;
-        s->after = ELEMENT;
-        s->elements++;
-        s->bad[reason]++;
+    if (stop || s->lost_at - p > MAX_EVENT) return lose(s, p, TOO_LARGE, 0);
+    int ends = end - s->lost_at < LOOKAHEAD;
+    if (ends && !s->last) return end - p > MAX_EVENT ? lose(s, p, TOO_LARGE, 0) : NULL;
+    return lose(s, p, s->reason, !ends);
+}
+
+/* Whether an event stands at p by which the text can be followed again: whole, and with what must come behind it. */
+static int stands(Scanner *s, Text p, Text end)
+{
+    Text first = blank(p + 1);
+    if (first < end && *first != '"') return NO;
+    s->limit = end;
+    Text stop = read_event(s, p);
+    if (!stop) return !s->last && end - s->lost_at < LOOKAHEAD && end - p < NEAR ? PERHAPS : NO;
+    if (stop - p > NEAR || s->core[NAME].kind != '"' || phase(s) <= 0) return NO;
+    stop = blank(stop);
+    if (stop < end) return *stop == ',' || *stop == ']' ? YES : NO;
+    return !s->last && end - p < 2 * NEAR ? PERHAPS : NO;
+}
+
+/* Note that text was passed by until the event at p. */
+static void end_gap(Scanner *s, Text start, Text p)
+{
+    if (!s->gaps++) s->gap_at = start - s->base - s->pending;
+    s->gap_bytes += s->pending + (p - start);
+    s->after = COMMA;
+}
+
+/* Pass what is lost: to its end, or to an event within it. NULL if both lie behind the data; *at is then where to go on. */
+static Text pass_lost(Scanner *s, Text *at, Text end)
+{
+    Text start = *at, p = start, stop = NULL;
+    for (;;) {
+        Text next = s->seeks ? memchr(p, '{', (size_t)(end - p)) : NULL;
+        if (!next) next = end;
+        if (s->lost != THREAD && (stop = skim(s, p, next))) {
+            count_element(s, s->pending + (stop - start) > MAX_EVENT ? TOO_LARGE : s->lost);
+            break;
+        }
+        int found = next < end ? stands(s, next, end) : PERHAPS;
+        if (found == PERHAPS) {
+            s->pending += next - start;
+            *at = next;
+            return NULL;
+        }
+        if (found == YES) {
+            end_gap(s, start, stop = next);
+            break;
+        }
+        if (s->lost != THREAD) skim(s, next, next + 1);
+        p = next + 1;
     }
+    s->lost = NONE;
+    s->pending = 0;
     return stop;
 }
 
 /* Read elements until the data or the array ends. */
 static int read_elements(Scanner *s, Text *at, Text end, Text *done)
 {
-    Text p = *at;
     while (!s->no_memory) {
-        if (!s->pending) {
-            p = blank(p);
+        Text p = *at;
+        if (s->lost) {
+            if (!(p = pass_lost(s, at, end))) return s->last && s->torn ? DAMAGED : MORE;
             *at = p;
-            if (p >= end) return MORE;
-            if (*p == ',' || *p == ']') {
-                s->bad[EMPTY] += s->after == COMMA || (*p == ',' && s->after == OPEN);
-                *at = ++p;
-                if (p[-1] == ']') return END;
-                s->after = COMMA;
-                continue;
-            }
-            if (s->after == ELEMENT) {
-                if (*p != '{') return DAMAGED;
-                s->bad[NO_COMMA]++;
-                s->after = COMMA;
-            }
+            if (s->after == ELEMENT) *done = p;
+            continue;
         }
-        Text stop = read_element(s, p, end);
-        if (!stop) {
-            if (s->pending || end - p > MAX_EVENT) {
-                s->pending += end - p;
-                *at = end;
-            }
-            return MORE;
+        *at = p = blank(p);
+        if (p >= end) return MORE;
+        if (*p == ',' || *p == ']') {
+            s->bad[EMPTY] += s->after == COMMA || (*p == ',' && s->after == OPEN);
+            *at = ++p;
+            if (p[-1] == ']') return END;
+            s->after = COMMA;
+            continue;
         }
-        if (s->after != ELEMENT) return DAMAGED;
-        *at = *done = p = stop;
+        if (*p == ':' || *p == '}' || (s->after == ELEMENT && *p != '{')) {
+            *at = lose(s, p, THREAD, 1);
+            continue;
+        }
+        if (s->after == ELEMENT) {
+            s->bad[NO_COMMA]++;
+            s->after = COMMA;
+        }
+        if (!(p = read_element(s, p, end))) return MORE;
+        *at = p;
+        if (!s->lost) *done = p;
     }
     return MORE;
 }
@@ -1417,7 +1490,8 @@ static void start_batch(Scanner *s)
     }
     s->first_code = s->next_code;
     s->first_text = s->texts.size;
-    s->elements = s->rows = s->rest_rows.size = s->rest.size = 0;
+    s->elements = s->rows = s->gaps = s->rest_rows.size = s->rest.size = 0;
+    s->gap_bytes = s->gap_at = 0;
     s->text_offsets.size = s->rest_offsets.size = 0;
     append4(s, &s->text_offsets, 0);
     append4(s, &s->rest_offsets, 0);
@@ -1467,13 +1541,14 @@ static PyObject *parts_of(Scanner *s)
 {
     size_t n = s->rows;
     return Py_BuildValue(
-        "(nnNNNNNNNNNNNNLNNN)", (Py_ssize_t)s->elements, (Py_ssize_t)n, buffer(s->ph, n), buffer(s->ts, n * 8),
+        "(nnNNNNNNNNNNNNLNNNnLL)", (Py_ssize_t)s->elements, (Py_ssize_t)n, buffer(s->ph, n), buffer(s->ts, n * 8),
         buffer(s->dur, n * 8), buffer(s->labels[0], n * 4), buffer(s->labels[1], n * 4), buffer(s->labels[2], n * 4),
         buffer(s->labels[3], n * 4), buffer(s->id, n * 8), columns_of(s),
         buffer(s->rest_rows.at, s->rest_rows.size), buffer(s->rest_offsets.at, s->rest_offsets.size),
         buffer(s->rest.at, s->rest.size), (long long)s->first_code,
         buffer(s->text_offsets.at, s->text_offsets.size),
-        buffer(s->texts.at ? s->texts.at + s->first_text : NULL, s->texts.size - s->first_text), bad_of(s));
+        buffer(s->texts.at ? s->texts.at + s->first_text : NULL, s->texts.size - s->first_text), bad_of(s),
+        (Py_ssize_t)s->gaps, (long long)s->gap_bytes, (long long)s->gap_at);
 }
 
 static PyObject *Scanner_feed(PyObject *self, PyObject *args)
@@ -1482,7 +1557,8 @@ static PyObject *Scanner_feed(PyObject *self, PyObject *args)
     PyObject *data;
     Py_ssize_t start, end;
     Py_buffer view;
-    if (!PyArg_ParseTuple(args, "Onn", &data, &start, &end)) return NULL;
+    int last;
+    if (!PyArg_ParseTuple(args, "Onnp", &data, &start, &end, &last)) return NULL;
     if (PyObject_GetBuffer(data, &view, PyBUF_WRITABLE) < 0) return NULL;
     if (start < 0 || end < start || view.len < PAD || end > view.len - PAD || s->busy) {
         PyBuffer_Release(&view);
@@ -1491,6 +1567,8 @@ static PyObject *Scanner_feed(PyObject *self, PyObject *args)
     }
     Text base = view.buf, at = base + start, done = NULL;
     s->busy = 1;
+    s->last = last;
+    s->base = base;
     s->thread = PyEval_SaveThread();
     start_batch(s);
     memset((uint8_t *)view.buf + end, 0, PAD);
@@ -1600,12 +1678,12 @@ static void Scanner_dealloc(PyObject *self)
 }
 
 static PyMethodDef methods[] = {
-    {"feed", Scanner_feed, METH_VARARGS, "feed(data, start, end) -> (met, at, done, parts). See model.Scanner."},
+    {"feed", Scanner_feed, METH_VARARGS, "feed(data, start, end, last) -> (met, at, done, parts). See model.Scanner."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef attributes[] = {
-    {"pending", Scanner_pending, NULL, "Bytes already passed of an oversized element.", NULL},
+    {"pending", Scanner_pending, NULL, "Bytes already passed of what is lost.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -22,6 +22,12 @@ MAX_EVENT = 4 << 20
 MAX_DEPTH = 64
 """Nesting of the deepest event kept; real events reach 4."""
 
+NEAR = 64 << 10
+"""Bytes of the largest event by which a damaged text is followed again."""
+
+LOOKAHEAD = 32
+"""What is refused less than these bytes before the end of the data may be whole with more data."""
+
 PAD = 64
 """Bytes behind the data that the C scanner may read, so that its loops need no bounds check."""
 
@@ -89,6 +95,9 @@ class Parts(NamedTuple):
     string_offsets: Buffer
     string_bytes: Buffer
     bad: dict[str, int]
+    gaps: int  # damaged places that were passed, to an event by which the text can be followed again
+    gap_bytes: int
+    gap_at: int  # where the first of them begins; below 0 if that was in data before
 
 
 class Scanner(Protocol):
@@ -96,12 +105,13 @@ class Scanner(Protocol):
 
     @property
     def pending(self) -> int:
-        """Bytes already passed of an oversized element whose end is not in sight."""
+        """Bytes already passed of what is lost and whose end is not in sight."""
 
-    def feed(self, data: bytearray, start: int, end: int) -> tuple[int, int, int, tuple[object, ...]]:
+    def feed(self, data: bytearray, start: int, end: int, last: bool, /) -> tuple[int, int, int, tuple[object, ...]]:
         """Read elements of ``data[start:end]``: (what it met, where to go on, end of the last element or -1, Parts).
 
         ``start`` is where the previous call said to go on. ``data`` is PAD bytes longer than ``end``.
+        ``last``: no data follows. What is damaged to the end is met as DAMAGED, what ends within an element as MORE.
         """
 
 

@@ -12,8 +12,21 @@ from typing import Any
 import msgspec
 
 from npulens.ingest.events.frame import Skim
-from npulens.ingest.events.model import DAMAGED, END, MAX_DEPTH, MAX_EVENT, MORE, NULL, Column, Parts
-from npulens.ingest.events.strict import Lost, is_number, members, overflows, scaled, text
+from npulens.ingest.events.model import (
+    DAMAGED,
+    END,
+    LOOKAHEAD,
+    MAX_DEPTH,
+    MAX_EVENT,
+    MORE,
+    NEAR,
+    NULL,
+    PAD,
+    Column,
+    Parts,
+)  # fmt: skip
+from npulens.ingest.events.passing import BEHIND, ENDS, THREAD, Passing
+from npulens.ingest.events.strict import Lost, Object, is_number, members, overflows, scaled, text
 
 _BLANK = re.compile(rb"[ \t\r\n]*+")
 _MAYBE_OVERFLOW = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
@@ -72,14 +85,19 @@ class Scanner:
         self._flow_names = flow_names
         self._codes = _Codes(table_bytes)
         self._after = _OPEN
-        self._skim: Skim | None = None  # passing an oversized element
-        self.pending = 0
+        self._passing: Passing | None = None  # what is lost
+        self._large: Object | None = None  # an event of which more data has to come
         self._new_batch()
+
+    @property
+    def pending(self) -> int:
+        return self._passing.passed if self._passing else 0
 
     def _new_batch(self) -> None:
         self._codes.new_batch()
         self._elements = 0
         self._bad: Counter[str] = Counter()
+        self._gaps = self._gap_bytes = self._gap_at = 0
         self._ph, self._ts, self._dur = bytearray(), array("q"), array("q")
         self._labels = {key: array("i") for key in _LABELS}
         self._ids = array("q")
@@ -89,9 +107,9 @@ class Scanner:
         self._words = [_Codes(0) for _ in self._columns]  # of each column the texts of this batch
         self._rest_rows, self._rest_offsets, self._rest_bytes = array("i"), array("i", [0]), bytearray()
 
-    def feed(self, data: bytearray, start: int, end: int) -> tuple[int, int, int, Parts]:
+    def feed(self, data: bytearray, start: int, end: int, last: bool, /) -> tuple[int, int, int, Parts]:
         self._new_batch()
-        met, at, done = self._elements_of(data, start, end)
+        met, at, done = self._elements_of(data, start, end, last)
         codes = self._codes
         parts = Parts(
             elements=self._elements,
@@ -112,56 +130,107 @@ class Scanner:
             string_offsets=codes.offsets,
             string_bytes=codes.bytes,
             bad=dict(+self._bad),
+            gaps=self._gaps,
+            gap_bytes=self._gap_bytes,
+            gap_at=self._gap_at,
         )
         return met, at, done, parts
 
-    def _elements_of(self, data: bytearray, at: int, end: int) -> tuple[int, int, int]:
+    def _elements_of(self, data: bytearray, at: int, end: int, last: bool) -> tuple[int, int, int]:
         done = -1
         while True:
-            if self._skim is None:
-                at = _BLANK.match(data, at, end).end()  # type: ignore[union-attr]
-                if at >= end:
-                    return MORE, at, done
-                mark = data[at]
-                if mark in b",]":
-                    at += 1
-                    self._bad["empty element"] += self._after == _COMMA or (mark == 0x2C and self._after == _OPEN)
-                    if mark == 0x5D:
-                        return END, at, done
-                    self._after = _COMMA
-                    continue
-                if self._after == _ELEMENT:
-                    if mark != 0x7B:
-                        return DAMAGED, at, done
-                    self._bad["missing comma"] += 1
-                    self._after = _COMMA
-            shallow = None if self._skim else _SHALLOW.match(data, at, end)
-            skim = self._skim or Skim()
-            stop = shallow.end() if shallow else skim.feed(data, at, end)
-            if stop == at and not self.pending:
-                return DAMAGED, at, done
-            if stop < 0:
-                if not self.pending and end - at <= MAX_EVENT:
-                    return MORE, at, done
-                self._skim = skim
-                self.pending += end - at
-                return MORE, end, done
-            self._element(data, at, stop, skim.deepest)
-            at = done = stop
+            if self._passing is not None:
+                torn = self._passing.torn
+                at = self._pass(data, at, end, last)
+                if self._passing is not None:
+                    return (DAMAGED if last and torn else MORE), at, done
+                done = at if self._after == _ELEMENT else done
+                continue
+            at = _BLANK.match(data, at, end).end()  # type: ignore[union-attr]
+            if at >= end:
+                return MORE, at, done
+            mark = data[at]
+            if mark in b",]":
+                at += 1
+                self._bad["empty element"] += self._after == _COMMA or (mark == 0x2C and self._after == _OPEN)
+                if mark == 0x5D:
+                    return END, at, done
+                self._after = _COMMA
+                continue
+            if mark in b":}" or (self._after == _ELEMENT and mark != 0x7B):
+                at = self._lose(THREAD, data, at, torn=True)
+                continue
+            if self._after == _ELEMENT:
+                self._bad["missing comma"] += 1
+                self._after = _COMMA
+            stop = self._element(data, at, end, last)
+            if stop is None:
+                return MORE, at, done
+            at = stop
+            done = done if self._passing else at
 
-    def _element(self, data: bytearray, start: int, stop: int, deepest: int) -> None:
-        """Keep or count one complete element."""
-        size = self.pending + stop - start
-        self._skim, self.pending, self._after = None, 0, _ELEMENT
-        self._elements += 1
+    def _element(self, data: bytearray, at: int, end: int, last: bool) -> int | None:
+        """Read the element at ``at``: past it, None if it is not complete. If it is lost, past its first byte."""
+        if data[at] != 0x7B:
+            return self._lose("not an object", data, at, torn=False)
         try:
-            if size > MAX_EVENT:
-                raise Lost("too large")
-            if data[start] != 0x7B:
-                raise Lost("not an object")
-            self._event(*_take_apart(bytes(data[start:stop]), deepest))
+            fields, args, size = self._taken(data, at, end)
+        except Lost as lost:
+            reason, ends = str(lost), end - at - lost.at < LOOKAHEAD
+            if lost.at > MAX_EVENT or (ends and not last and end - at > MAX_EVENT):
+                return self._lose("too large", data, at, torn=False)
+            return None if ends and not last else self._lose(reason, data, at, torn=not ends)
+        self._large = None
+        if size > MAX_EVENT:
+            return self._lose("too large", data, at, torn=False)
+        self._count()
+        try:
+            self._event(fields, args)
         except Lost as lost:
             self._bad[str(lost)] += 1
+        return at + size
+
+    def _taken(self, data: bytearray, at: int, end: int) -> tuple[Fields, Fields, int]:
+        """The members of the event at ``at`` and of its args, and its size. Raises Lost, with a place behind ``at``."""
+        if self._large is None:
+            near, skim = min(end, at + NEAR), Skim()
+            shallow = _SHALLOW.match(data, at, near)
+            stop = shallow.end() if shallow else skim.feed(data, at, near)
+            if stop >= 0:
+                return *_take_apart(bytes(data[at:stop]), skim.deepest), stop - at
+            self._large = Object()
+        size = self._large.within(data, at, min(end, at + MAX_EVENT + PAD))
+        return *_parted(self._large.found, strict=True), size
+
+    def _count(self) -> None:
+        self._after = _ELEMENT
+        self._elements += 1
+
+    def _lose(self, reason: str, data: bytearray, at: int, *, torn: bool) -> int:
+        """From here on something is lost. Past its first byte."""
+        self._large = None
+        self._passing = Passing(reason, data, at, torn=torn)
+        return at + 1
+
+    def _pass(self, data: bytearray, start: int, end: int, last: bool) -> int:
+        """Pass what is lost: to its end or to an event within it, or as far as the data goes."""
+        passing = self._passing
+        assert passing is not None
+        met, at = passing.feed(data, start, end, last)
+        before = passing.passed
+        passing.passed += at - start
+        if met == BEHIND:
+            return at
+        if met == ENDS:
+            self._count()
+            self._bad["too large" if passing.passed > MAX_EVENT else passing.reason] += 1
+        else:
+            self._after = _COMMA
+            self._gap_at = self._gap_at if self._gaps else start - before
+            self._gaps += 1
+            self._gap_bytes += passing.passed
+        self._passing = None
+        return at
 
     def _event(self, fields: Fields, args: Fields) -> None:
         ph = _phase(fields.get("ph"))
@@ -199,7 +268,7 @@ class Scanner:
 
 
 def _take_apart(raw: bytes, deepest: int) -> tuple[Fields, Fields]:
-    """The members of an event and of its args. An ``args`` that is not an object stays a member."""
+    """The members of an event and of its args."""
     strict = deepest > MAX_DEPTH or _MAYBE_OVERFLOW.search(raw) is not None
     try:
         if not strict:
@@ -209,6 +278,11 @@ def _take_apart(raw: bytes, deepest: int) -> tuple[Fields, Fields]:
         strict = True
     if strict:
         fields = members(raw)
+    return _parted(fields, strict=strict)
+
+
+def _parted(fields: Fields, *, strict: bool) -> tuple[Fields, Fields]:
+    """An event without its args, and those. An ``args`` that is not an object stays a member."""
     args = fields.get("args", b"null")
     if args[:1] == b"{":
         del fields["args"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 
-from npulens.ingest.events.model import MAX_DEPTH
+from npulens.ingest.events.model import LOOKAHEAD, MAX_DEPTH
 
 _BLANK = re.compile(rb"[ \t\r\n]*+")
 _RUN = re.compile(rb'[^"\\\x00-\x1f]*+')
@@ -16,6 +16,7 @@ _ESCAPE = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _NUMBER = re.compile(rb"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?+[0-9]++)?")
 _WORD = re.compile(rb"true|false|null")
 _GLUED = re.compile(rb"[0-9A-Za-z_.+-]")
+_GLUED_END = re.compile(rb"[0-9A-Za-z_.+-]*+")
 _PARTS = re.compile(r"-?([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _ESCAPED_PAIRS = re.compile(
@@ -23,28 +24,64 @@ _ESCAPED_PAIRS = re.compile(
 )
 _MAY_BE_LONG = frozenset(("pid", "tid", "id"))
 _LARGEST = "17976931348623157"  # the digits of the largest double, whose exponent is 308
+_FIRST = 1 << 10  # bytes of an object that are looked at first
 
 
 class Lost(Exception):
     """An array element that cannot be kept; the text is the reason it is counted under."""
 
+    def __init__(self, reason: str, at: int = 0) -> None:
+        """``at``: the byte at which it was refused."""
+        super().__init__(reason)
+        self.at = at
+
+
+class Object:
+    """The members of a JSON object whose text may come piece by piece: last of each key, values as written."""
+
+    def __init__(self, depth: int = 1) -> None:
+        """``depth`` 1 is the event itself."""
+        self.found: dict[str, bytes] = {}
+        self._depth = depth
+        self._at = 0  # where the next member begins, if one was read
+
+    def read(self, raw: bytes) -> int:
+        """Go on in the text of the object from its first byte on: where it ends. Raises Lost; what was read stays."""
+        at = self._at or _blank(raw, 1)
+        if not self._at and raw[at] == 0x7D:
+            return at + 1
+        while True:
+            key_end = _string(raw, at)
+            key = text(raw[at:key_end])
+            at = _after(raw, key_end, 0x3A)
+            end = _value(raw, at, self._depth, self._depth == 1 and key in _MAY_BE_LONG)
+            self.found[key] = paired(raw[at:end])
+            at = _blank(raw, end)
+            if raw[at] == 0x7D:
+                return at + 1
+            self._at = at = _after(raw, at, 0x2C)
+
+    def within(self, data: bytearray, at: int, end: int) -> int:
+        """The size of the object that begins at ``at``. Raises Lost, with a place behind ``at``.
+
+        Pieces grow, so that what is refused at once is not copied far.
+        """
+        size = self._at + _FIRST
+        while True:
+            raw = bytes(data[at : min(end, at + size)])
+            try:
+                return self.read(raw)
+            except Lost as lost:
+                if at + len(raw) >= end or len(raw) - lost.at >= LOOKAHEAD:
+                    raise
+                size *= 8
+
 
 def members(raw: bytes, depth: int = 1) -> dict[str, bytes]:
-    """The members of the JSON object ``raw`` (last of each key), values as written. ``depth`` 1 is the event itself."""
-    found: dict[str, bytes] = {}
-    at = _blank(raw, 1)
-    if raw[at] == 0x7D:
-        return found
-    while True:
-        key_end = _string(raw, at)
-        key = text(raw[at:key_end])
-        at = _after(raw, key_end, 0x3A)
-        end = _value(raw, at, depth, depth == 1 and key in _MAY_BE_LONG)
-        found[key] = paired(raw[at:end])
-        at = _blank(raw, end)
-        if raw[at] == 0x7D:
-            return found
-        at = _after(raw, at, 0x2C)
+    """The members of the JSON object ``raw``. ``depth`` 1 is the event itself."""
+    whole = Object(depth)
+    whole.read(raw)
+    return whole.found
 
 
 def text(raw: bytes) -> str:
@@ -107,7 +144,7 @@ def _blank(raw: bytes, at: int) -> int:
     """Past white space, which must not end the element."""
     end = _BLANK.match(raw, at).end()  # type: ignore[union-attr]
     if end >= len(raw):
-        raise Lost("syntax")
+        raise Lost("syntax", end)
     return end
 
 
@@ -115,28 +152,28 @@ def _after(raw: bytes, at: int, mark: int) -> int:
     """Past one punctuation mark and the white space around it."""
     at = _blank(raw, at)
     if raw[at] != mark:
-        raise Lost("syntax")
+        raise Lost("syntax", at)
     return _blank(raw, at + 1)
 
 
 def _string(raw: bytes, at: int) -> int:
     """Past the string that starts at ``at``."""
     if raw[at] != 0x22:
-        raise Lost("syntax")
+        raise Lost("syntax", at)
     at += 1
     while True:
         end = _RUN.match(raw, at).end()  # type: ignore[union-attr]
         try:
             raw[at:end].decode()
-        except UnicodeDecodeError:
-            raise Lost("bad utf-8") from None
+        except UnicodeDecodeError as error:
+            raise Lost("bad utf-8", at + error.start) from None
         if end >= len(raw):
-            raise Lost("syntax")
+            raise Lost("syntax", end)
         if raw[end] == 0x22:
             return end + 1
         escape = _ESCAPE.match(raw, end)
         if escape is None:
-            raise Lost("bad escape" if raw[end] == 0x5C else "control character")
+            raise Lost("bad escape" if raw[end] == 0x5C else "control character", end)
         at = escape.end()
 
 
@@ -151,22 +188,28 @@ def _value(raw: bytes, at: int, depth: int, any_size: bool = False) -> int:
         return _number(raw, at, any_size)
     word = _WORD.match(raw, at)
     if word is None or _GLUED.match(raw, word.end()):
-        raise Lost("bad number" if first in b"nNiI" and not raw.startswith(b"nu", at) else "syntax")
+        constant = first in b"nNiI" and not raw.startswith(b"nu", at)
+        raise Lost("bad number" if constant else "syntax", _glued_end(raw, at))
     return word.end()
 
 
 def _number(raw: bytes, at: int, any_size: bool) -> int:
     match = _NUMBER.match(raw, at)
     if match is None or _GLUED.match(raw, match.end()):
-        raise Lost("bad number")
+        raise Lost("bad number", _glued_end(raw, at))
     if not any_size and match.end() - at > 4 and overflows(match[0]):
-        raise Lost("number overflow")
+        raise Lost("number overflow", match.end())
     return match.end()
+
+
+def _glued_end(raw: bytes, at: int) -> int:
+    """Past all that clings to a number or a word."""
+    return _GLUED_END.match(raw, at).end()  # type: ignore[union-attr]
 
 
 def _container(raw: bytes, at: int, depth: int) -> int:
     if depth > MAX_DEPTH:
-        raise Lost("too deep")
+        raise Lost("too deep", at)
     is_object = raw[at] == 0x7B
     close = 0x7D if is_object else 0x5D
     at = _blank(raw, at + 1)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import peek
+from npulens.ingest.loading.renamed_files import ROCM_PROFILE_DATA
 from npulens.ingest.messages import Message, joined
 from npulens.ingest.readers.ascend.states import outermost, state
 from npulens.ingest.readers.mindspore import raw as mindspore_raw
@@ -114,8 +115,14 @@ def _unopened(what: str) -> Message:
     return joined([Message("which_is_not_opened_here", {"what": Message(what)}), _UNPACK])
 
 
-def _unread(what: str, key: str = "which_npulens_does_not_read") -> Message:
-    return joined([Message(key, {"what": Message(what)}), _RECORD])
+def _unread(what: str) -> Message:
+    return joined([Message("which_npulens_does_not_read", {"what": Message(what)}), _RECORD])
+
+
+def _not_torch(what: str) -> Message:
+    """Of a job that torch.profiler cannot record."""
+    unread = Message("which_npulens_does_not_read_yet", {"what": Message(what)})
+    return joined([unread, Message("it_reads_profiles_of_pytorch")])
 
 
 _NO_TIMES = Message("operators_and_their_order_without")
@@ -156,10 +163,20 @@ SIGNS = (
     Sign("tensorboard", _TENSORBOARD, inside=rb"^.{0,24}brain\.Event:\d"),
     Sign("tensorboard", _TENSORBOARD,
          name=r"tfevents"),
-    Sign("xplane", _unread("an_xla_profile", "which_npulens_does_not_read_yet"), name=r"\.xplane\.pb$"),
+    Sign("xplane", _not_torch("an_xla_profile"), name=r"\.xplane\.pb$"),
+    Sign("xla_trace", _not_torch("a_trace_of_an_xla_profile"),
+         inside=rb'"process_name".{0,200}"name"\s*:\s*"/(?:host:CPU|device:[A-Z]{1,20}:\d{1,4})"'),
+    Sign("tf_timeline", _not_torch("a_timeline_of_tensorflow"),
+         inside=rb'"name"\s*:\s*"/job:\w{1,40}/replica:\d{1,6}/task:\d{1,6}/[\w:]{1,40} (?:Compute|Tensors)"'),
+    Sign("horovod_timeline", _unread("a_timeline_of_horovod"),
+         inside=rb'^\s*\[.*"name"\s*:\s*"(?:CYCLE_START|NEGOTIATE_[A-Z]{4,20})"'),
     Sign("chakra", Message("pytorch_or_chakra_execution_trace", {"reason": _NO_TIMES}),
          inside=rb'^\s*\{\s*"schema"\s*:\s*"[^"]{1,64}"\s*,.*"nodes"\s*:\s*\['),
     Sign("chakra", Message("chakra_execution_trace_protobuf", {"reason": _NO_TIMES}), name=r"\.et$"),
+    Sign("rocprofiler", _unread("json_of_rocprof"),
+         inside=rb'^\s*\{\s*"traceEvents"\s*:\s*\[\s*\{\s*\}.*'
+                rb'"(?:BeginNs"\s*:\s*"\d|name"\s*:\s*"(?:\d{1,4} )?(?:CPU H(?:IP|SA) API|Markers and Ranges)")'),
+    Sign("rocm_profile_data", _unread("a_trace_of_rocm_profile_data"), inside=ROCM_PROFILE_DATA),
     Sign("rocprofiler", _unread("json_of_rocprofv3"),
          inside=rb'"rocprofiler-sdk(?:-json)?-tool"'),
     Sign("old_ascend", Message("json_ascend_tool_2020_status"),
@@ -179,8 +196,17 @@ SIGNS = (
     Sign("picture", Message("picture_or_pdf_no_capture"), (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"%PDF")),
     Sign("arrays", Message("arrays_or_tables_another_program"),
          (b"PAR1", b"\x93NUMPY", b"\x89HDF", b"ARROW1", b"ORC")),
+    Sign("autograd_profiler", joined([Message("chrome_export_autograd_profiler"), _RECORD]),
+         inside=rb'^\s*\[\s*\{.{0,2000}"pid"\s*:\s*"(?:CPU|CUDA) functions"'),
     Sign("unknown_json", Message("json_but_no_trace_torch"),
          inside=rb"^(?:\xef\xbb\xbf)?\s*[{\[]"),
+    Sign("rocprofiler", _unread("csv_of_rocprof"),
+         inside=rb'^(?:\xef\xbb\xbf)?(?:"Guid",)?'
+                rb'"(?:Kind","(?:Agent_Id|Source_Agent_Id|Function|Operation|Agent_Type)"|Domain","Function"|'
+                rb'Name","Calls","TotalDurationNs"|Index","KernelName"|Correlation_Id","Dispatch_Id")'),
+    Sign("part_of_opprof", Message("table_of_msprof_op_alone"), inside=rb"^(?:\xef\xbb\xbf)?block_id,",
+         name=r"^(?:PipeUtilization|ArithmeticUtilization|Memory|MemoryL0|MemoryUB|MemoryAccess|L2Cache"
+              r"|ResourceConflictRatio)[^/]*\.csv$"),
     Sign("report", Message("table_csv_that_no_profiler"), name=r"\.(?:csv|tsv)$"),
 )  # fmt: skip
 
@@ -188,6 +214,8 @@ SIGNS = (
 _TABLES: tuple[tuple[Callable[[str], bool], str, Message], ...] = (
     (lambda table: table.startswith(("CUPTI_ACTIVITY", "TARGET_INFO_")), "nsight_systems",
      _unread("an_nsight_systems_export")),
+    (lambda table: table in ("rocpd_api", "rocpd_op"), "rocm_profile_data",
+     _unread("a_database_of_rocm_profile_data")),
     (lambda table: table.startswith("rocpd_"), "rocprofiler",
      _unread("a_database_of_rocprofv3")),
 )  # fmt: skip

@@ -60,6 +60,7 @@ _TABLES: tuple[tuple[frozenset[str], str], ...] = tuple(
         ("Stream Id|Task Id|Hit Rate|Victim Rate", "l2_cache.csv"),
         ("Iteration ID|Iteration End(us)|Iteration Time(us)", "step_trace.csv"),
         ("full_kernel_name|execution_time|execution_frequency", "aicore_intermediate_0_detail.csv"),
+        ("full_op_name|execution_time", "aicore_intermediate_0_detail.csv"),
         ("kernel_type|total_time|execution_frequency", "aicore_intermediate_0_type.csv"),
         ("task_id|stream_id|full_kernel_name|kernel_type", "framework_raw_0.csv"),
         ("op_id|op_type|num_workers|output_queue_size", "minddata_pipeline_raw_0.csv"),
@@ -94,6 +95,9 @@ _JSON: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
         (rb'^\{\s*"subject"\s*:\s*"[^"]*"\s*,\s*"module"\s*:', "result.json"),
     )
 )  # fmt: skip
+#: How rpd2tracing.py of rocmProfileData begins: an empty event, then names of devices and threads; stamps are texts.
+ROCM_PROFILE_DATA = rb'^\s*(?:\{\s*"traceEvents"\s*:\s*)?\[\s*\{\s*\}\s*,.{0,400}"name"\s*:\s*"(?:GPU|Hip )\d{1,19}"'
+_FOREIGN = re.compile(ROCM_PROFILE_DATA, re.DOTALL)
 #: Text that begins like this.
 _TEXTS = (
     (re.compile(rb"^=+op compute time=+\s*op_name"), "output_op_compute_time_0.txt"),
@@ -116,6 +120,8 @@ def role(path: Path) -> str | None:
         return _database(path)
     head = peek.head(path).lstrip(b"\xef\xbb\xbf \t\r\n")
     if head[:1] in (b"[", b"{"):
+        if _FOREIGN.search(head):
+            return None
         return next((name for pattern, name in _JSON if pattern.search(head)), None)
     if b"\0" in head or not head:
         return None

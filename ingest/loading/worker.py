@@ -202,10 +202,11 @@ def _load(job: _Job, found: Found) -> Done:
     runs = {root: entry["run_id"] for entry in entries for root in entry.get("roots", ()) if entry["run_id"]}
     errors = {job.key(source.root): error.message for source, error in failed}
     fates = ledger.rows(found.files, job.key, runs, errors)
+    given = _numbered(request.label, entries)
     for entry in entries:
         entry.pop("roots", None)
-        if entry["run_id"] and request.label:
-            store.set_label(where, entry["run_id"], request.label)
+        if entry["run_id"] in given:
+            store.set_label(where, entry["run_id"], given[entry["run_id"]])
         elif entry["run_id"] and entry.get("called"):
             store.name_new(where, entry["run_id"], entry["called"])
         entry.pop("called", None)
@@ -213,6 +214,12 @@ def _load(job: _Job, found: Found) -> Done:
             entry["label"] = store.resolve(where, entry["run_id"]).label
     history_run.after_load(where, entries)
     return Done(entries + [job.refusal(error) for error in found.refused], fates)
+
+
+def _numbered(label: str | None, entries: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The name that was asked for, of each run: name, name (2), name (3)."""
+    runs = dict.fromkeys(entry["run_id"] for entry in entries if entry["run_id"]) if label else {}
+    return {run: f"{label} ({place})" if place > 1 else str(label) for place, run in enumerate(runs, 1)}
 
 
 def _call(entries: list[dict[str, Any]], job: _Job) -> None:

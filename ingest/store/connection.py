@@ -117,6 +117,7 @@ def memory_limit(directory: Path) -> str:
 
 def _connect(threads: int, memory: str) -> duckdb.DuckDBPyConnection:
     con = duckdb.connect(":memory:", config={"threads": threads, "memory_limit": memory, **LOCKED})
+    con.execute("SET enable_progress_bar = false")
     con.execute("SET parquet_metadata_cache = true")  # hundreds of statements ask the same files
     return con
 

@@ -153,7 +153,7 @@ def _identity(
     con: duckdb.DuckDBPyConnection, run: runs.RunInfo, ranks: list[dict[str, Any]], told: Mapping[str, Any]
 ) -> Identity:
     devices = [each["device_name"] or each["backend"] or "" for each in ranks]
-    world = run.world_size or len(ranks)
+    world = run.world_size or len(ranks) + len(run.missing_ranks or ())
     profiled = [{k: v for k, v in _object(each["settings"]).items() if k in _PROFILED} for each in ranks]
     levels = sorted({each["profiler_level"] for each in ranks} - {None})
     rest = {

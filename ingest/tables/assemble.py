@@ -141,7 +141,8 @@ def _run_row(pieces: Sequence[Piece], run_id: str, origin: int, ranks: list[dict
     captured = sorted(piece.part.rank for piece in pieces)
     said = _sizes(piece.part.facts.get("world_size") for piece in pieces)
     peers = _sizes(None if (p := piece.part.facts.get("peers")) is None else p + 1 for piece in pieces)
-    world = max([*said, captured[-1] + 1]) if said else max([*peers, captured[-1] + 1]) if peers else None
+    world = max([*said, captured[-1] + 1]) if said else None
+    known = world or (max([*peers, captured[-1] + 1]) if peers else None)
     partial = _by_reason([(row["rank"], row["reason"]) for row in ranks if row["reason"]])
     return {
         "run_id": run_id, "schema_version": schema.version(), "origin_ns": origin,
@@ -150,7 +151,7 @@ def _run_row(pieces: Sequence[Piece], run_id: str, origin: int, ranks: list[dict
         "reason": (joined(partial) if len(ranks) > 1 else ranks[0]["reason"]) if partial else None,
         "formats": sorted({name for piece in pieces for name in piece.formats}),
         "world_size": world,
-        "missing_ranks": None if world is None else sorted(set(range(world)) - set(captured)),
+        "missing_ranks": None if known is None else sorted(set(range(known)) - set(captured)),
     }  # fmt: skip
 
 

@@ -303,6 +303,7 @@ class Draft:
         self.facts: dict[str, object] = {}
         self.broken: list[Message] = []
         self.said: list[FileSum] = []  # sums of the profiler's own that no table holds
+        self.is_cut = False  # whether a file of spans is not whole: what was recorded last may be missing
         self.straight = False  # whether a reader may write tables as they are stored, while it reads
         self.spans: Ordered | None = None  # the same as its SELECT of spans gives, in order
         self.ready: dict[str, Written] = {}  # tables that are written; what is provided of one comes behind that
@@ -439,6 +440,12 @@ class Draft:
     def partial(self, table: str | None, reason: Message) -> None:
         """Say that a table, or without one the whole rank, is incomplete."""
         (self.broken if table is None else self.covers[table].partial).append(reason)
+
+    def cut(self, reason: Message, named: Message | None = None) -> None:
+        """Say that the file of the spans is not whole; ``named``: the same with the file's name, for the rank."""
+        self.is_cut = True
+        self.partial(None, named or reason)
+        self.partial("span", reason)
 
     def expect(self, table: str, count: int) -> None:
         """How many rows there would be if nothing were missing."""

@@ -257,7 +257,9 @@ def _write_steps(work: _Writing) -> None:
     else:
         select = union(selects or ())
         marks = marks_in(draft.con, select, draft.columns(select))
-    table, work.steps = tile(marks, draft.rank, work.origin_ns, last)
+    table, work.steps = tile(marks, draft.rank, work.origin_ns, last, draft.is_cut)
+    if draft.is_cut and len(table) < len(marks):
+        draft.partial("step", Message("steps_behind_the_cut", {"n": len(marks) - len(table)}))
     _write_whole(work, "step", table)
 
 
@@ -293,8 +295,10 @@ def _untold(work: _Writing) -> bool:
 
 
 def _write_device_time(work: _Writing, absent: set[str], untold: bool) -> None:
-    """Sums over what has been written."""
+    """Sums over what has been written. What a job communicates on its host was not measured, and is no device work."""
     draft = work.draft
+    if draft.facts.get("talks_on_host"):
+        absent, untold = absent - {"comm"}, untold or "comm" in absent
     if work.work is not None:
         sums = of_work(work.work, draft.rank, work.steps, absent, untold=untold)
         return _write_whole(work, "device_time", sums)

@@ -18,8 +18,8 @@ CREATE TABLE run (
     reason          VARCHAR,           -- why it is partial, in one sentence
     said            VARCHAR,           -- JSON: the reason as the name of a message and its values
     formats         VARCHAR[] NOT NULL,-- readers that contributed
-    world_size      INTEGER,           -- ranks the job had, as its metadata says, or else at least as many as its communication names
-    missing_ranks   INTEGER[]          -- ranks the job had and this run does not hold; NULL when the world is unknown
+    world_size      INTEGER,           -- ranks the job had, as its metadata says; NULL where nothing says
+    missing_ranks   INTEGER[]          -- ranks the job had, as its metadata or its communication says, and this run does not hold; NULL when neither does
 );
 
 -- One row per captured rank.
@@ -41,7 +41,7 @@ CREATE TABLE rank (
     events          BIGINT NOT NULL,   -- events and rows kept from its files
     dropped         BIGINT NOT NULL,   -- events and rows not kept, with reasons in coverage
     profiler_level  VARCHAR,           -- torch_npu profiler level
-    settings        VARCHAR,           -- JSON: the profiler's own configuration, verbatim
+    settings        VARCHAR,           -- JSON: the profiler's own configuration; of msprof only that it was msprof
     versions        VARCHAR,           -- JSON: torch, torch_npu, cann, driver... as recorded
     environment     VARCHAR            -- JSON: environment variables the profiler recorded
 );

@@ -5,8 +5,9 @@ Held as arrays: a long capture has tens of thousands of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -24,6 +25,8 @@ WORK = ("kernel", "memset", "memcpy", "comm_op", "unknown")
 
 #: A last step without work of the device that is shorter than this share of the others is none.
 REST = 0.1
+
+_FIRST = -(2**62)
 
 #: What a reader finds of a step.
 _MARK = {
@@ -54,23 +57,35 @@ class Steps:
         return self.number[inside], (index < 0) | (ts >= self.end_ns[inside])
 
 
-def tile(table: pa.Table, rank: int, origin_ns: int, worked: Callable[[int], int | None]) -> tuple[pa.Table, Steps]:
+def tile(
+    table: pa.Table, rank: int, origin_ns: int, worked: Callable[[int], int | None], cut: bool = False
+) -> tuple[pa.Table, Steps]:
     """The table of steps from their marks, and the same as arrays, both from the rank's origin.
 
-    ``worked``: when the device's work that starts from a stamp on ends.
+    ``worked``: when the device's work that starts from a stamp on ends. ``cut``: their file is not whole.
     """
     ts = np.asarray(table["ts_ns"].to_numpy())
-    last = [_last_end(row["ts_ns"], row["host_dur_ns"], worked) for row in table.slice(max(0, len(ts) - 1)).to_pylist()]
+    last = [_last_end(row, worked) for row in table.slice(max(0, len(ts) - 1)).to_pylist()]
     lasts = np.concatenate((ts[1:], np.array(last, np.int64))) - ts
     host = np.asarray(pc.coalesce(table["host_dur_ns"], pa.array(lasts)).to_numpy())
     begin = ts - origin_ns
-    if _is_rest(table, lasts, worked):
-        ts, begin, lasts, host, table = ts[:-1], begin[:-1], lasts[:-1], host[:-1], table.slice(0, len(ts) - 1)
+    keep = _before_the_cut(ts, worked) if cut else len(ts) - _is_rest(table, lasts, worked)
+    ts, begin, lasts, host, table = ts[:keep], begin[:keep], lasts[:keep], host[:keep], table.slice(0, keep)
     made = dict(zip(table.column_names, table.columns, strict=True)) | {
         "rank": pa.array(np.full(len(ts), rank)), "ts_ns": pa.array(begin), "dur_ns": pa.array(lasts),
         "device_ts_ns": pc.subtract(table["device_ts_ns"], origin_ns),
     }  # fmt: skip
     return pa.table(made), Steps(np.asarray(table["step"].to_numpy()), begin, begin + lasts, begin + host)
+
+
+def _before_the_cut(ts: Ints, worked: Callable[[int], int | None]) -> int:
+    """How many of the steps that begin then are over before the last work that was read.
+
+    Profilers write what a device did in order of time, and the rest of a file in orders of its own. So a step's mark
+    may lie before the cut and its kernels behind. Without any work all stay: nothing of a device is measured.
+    """
+    last = worked(_FIRST)
+    return len(ts) if last is None else int(np.searchsorted(ts[1:], last, side="right"))
 
 
 def _is_rest(table: pa.Table, lasts: Ints, worked: Callable[[int], int | None]) -> bool:
@@ -104,7 +119,10 @@ def marks_in(con: duckdb.DuckDBPyConnection, select: str, have: Collection[str])
     ).to_arrow_table()
 
 
-def _last_end(ts_ns: int, host_dur_ns: int | None, worked: Callable[[int], int | None]) -> int:
-    """The later of the last step's host end and the end of the last device span that starts in it."""
-    host_end = ts_ns + (host_dur_ns or 0)
-    return max(host_end, worked(ts_ns) or host_end)
+def _last_end(mark: Mapping[str, Any], worked: Callable[[int], int | None]) -> int:
+    """The latest of the last step's end on the host, its recorded end on the device, and that of its device spans."""
+    ts_ns: int = mark["ts_ns"]
+    ends = [ts_ns + (mark["host_dur_ns"] or 0)]
+    if mark["device_ts_ns"] is not None and mark["device_dur_ns"] is not None:
+        ends.append(mark["device_ts_ns"] + mark["device_dur_ns"])
+    return max(*ends, worked(ts_ns) or ts_ns)

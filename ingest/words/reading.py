@@ -52,6 +52,10 @@ TEXT: dict[str, tuple[str, str]] = {
         "{table} 中频繁引用的长文本在 {letters} 个字符处截断"),
     # The streaming reader of JSON events.
     "damaged_at_byte": ("damaged at byte {offset}", "在第 {offset} 字节处损坏"),
+    "damage_was_passed_by": (
+        "damaged places: {n}, the first at byte {offset}, {bytes} bytes skipped, how many events they held is unknown",
+        "损坏 {n} 处，首处位于第 {offset} 字节，共跳过 {bytes} 字节，其中的事件数未知"),
+    "idle_may_be_lost_work": ("time that seems idle may be work that they held", "看似空闲的时间可能是其中丢失的任务"),
     "file_ends_before_its_event": ("the file ends before its event array is closed", "文件在事件数组结束之前中断"),
     "file_ends_before_its_root": ("the file ends before its root object is closed", "文件在最外层对象结束之前中断"),
     "file_is_utf_16_or": ("the file is UTF-16 or binary, not UTF-8 text", "文件是 UTF-16 或二进制，不是 UTF-8 文本"),
@@ -79,6 +83,7 @@ TEXT: dict[str, tuple[str, str]] = {
     "duration_more_than_century": ("duration of more than a century", "时长超过一百年"),
     # torch_npu, text.
     "there_is_no_trace_view": ("there is no trace_view.json", "没有 trace_view.json"),
+    "there_is_no_msprof_json": ("there is no msprof_*.json", "没有 msprof_*.json"),
     "and_no_other_file_names": ("{reason}, and no other file names copies", "{reason}，其他文件也没有拷贝信息"),
     "no_device_tasks_were_recorded": ("no device tasks were recorded", "未采集设备任务"),
     "no_operators_were_recorded": ("no operators were recorded", "未采集框架算子"),
@@ -98,6 +103,12 @@ TEXT: dict[str, tuple[str, str]] = {
     "no_ai_core_counters_were_at": ("no AI core counters were recorded at {level}", "{level} 下未采集 AI Core 计数器"),
     "no_ai_core_counters_were": ("no AI core counters were recorded", "未采集 AI Core 计数器"),
     "no_steps_were_marked": ("no steps were marked", "没有 step 标记"),
+    "steps_behind_the_cut": ("the last {n} steps are left out: work of theirs may be behind the cut",
+        "最后 {n} 个 step 未计入：其部分工作可能位于截断处之后"),
+    "steps_are_listed_without_times": (
+        "step_trace_time.csv lists the steps, but not when each began",
+        "step_trace_time.csv 列出了各步，但没有各步的起始时间",
+    ),
     "nothing_marks_steps": ("nothing marks steps", "没有 step 标记"),
     "profiler_info_says_nothing_about": ("profiler_info says nothing about clocks", "profiler_info 中没有时钟信息"),
     "export_lacks_its_analysis_did": ("the export lacks {files}: its analysis did not finish",
@@ -151,6 +162,15 @@ TEXT: dict[str, tuple[str, str]] = {
     "kernels_trace_are_not_in": ("{n} kernels of the trace are not in kernel_details: told by their task type",
         "trace 中有 {n} 个 kernel 不在 kernel_details 中，按任务类型识别"),
     "row_without_name_start_or": ("row without a name, start or duration", "缺少名称、开始时间或时长的行"),
+    "file_of_a_setting_is_not_here": (
+        "{file} of this capture, which is not here ({setting} was on)",
+        "本次采集的 {file}，不在此处（{setting} 已开启）"),
+    "file_or_setting": (
+        "{file} of this capture, which is not here. Where that holds nothing of it: {setting}",
+        "本次采集的 {file}，不在此处；若其中没有此项：{setting}"),
+    "start_times_were_rounded": (
+        "start times were rounded, probably by a spreadsheet, so only sums are kept; export the file again",
+        "开始时间被舍入（可能经电子表格保存过），只保留汇总；请重新导出该文件"),
     "ends_flows_at_no_span": ("ends of flows at no span", "连线端点不在任何区间上"),
     "flows_that_end_and_never": ("flows that end and never start", "只有终点没有起点的连线"),
     "analysis_operator_that_is_not": ("analysis of an operator that is not in the trace",
@@ -212,6 +232,14 @@ TEXT: dict[str, tuple[str, str]] = {
         "the job ran on the CPU: its {n} outermost operators are the device's work",
         "作业在 CPU 上运行：其 {n} 个最外层算子视为设备任务",
     ),
+    "cpu_computing_unrecorded": (
+        "the job ran on the CPU, and the file holds only its communication, no operator that computes",
+        "作业在 CPU 上运行，文件中只有通信，没有计算算子",
+    ),
+    "computing_unrecorded": (
+        "the file holds only communication of the device: neither kernels that compute nor calls of the host",
+        "文件中只有设备的通信，没有计算 kernel，也没有主机调用",
+    ),
     "cpu_copies_nothing": (
         "a CPU is host and device at once: nothing is copied between them",
         "CPU 既是主机也是设备，两者之间没有拷贝",
@@ -221,6 +249,10 @@ TEXT: dict[str, tuple[str, str]] = {
         "作业有多个 rank，而文件中没有 Gloo 集合通信",
     ),
     "no_communication_ran_on_device": ("no communication ran on the device", "设备上没有通信"),
+    "gloo_communicates_on_host": (
+        "the job communicates on the host, with Gloo, and not on the device",
+        "任务使用 Gloo 后端，通信在主机上进行，不在设备上",
+    ),
     "job_has_ranks_and_none": ("the job has {ranks} ranks, and none of the device's work was told to be communication",
         "任务有 {ranks} 个 rank，但设备上没有任务被识别为通信"),
     "some_device_s_work_speaks": ("some of the device's work speaks of communication, and nothing tells what it is",
@@ -234,7 +266,15 @@ TEXT: dict[str, tuple[str, str]] = {
     "file_has_no_counters": ("the file has no counters", "文件中没有计数器"),
     "no_hardware_metrics_in_file": ("no hardware metrics in the file", "文件中没有硬件指标"),
     "input_shapes_were_not_recorded": ("input shapes were not recorded", "未采集输入 shape"),
+    "columns_are_not_read": ("{n} columns of {file} are not read", "{file} 有 {n} 列未读取"),
+    "setting_was_on": ("{setting} was on, and the file holds nothing of it", "已设置 {setting}，但文件中没有相应内容"),
     "no_step_was_marked": ("no step was marked", "没有 step 标记"),
+    "device_work_was_launched_but": (
+        "device work was launched ({call} was recorded), but none of that work is in the file",
+        "主机下发了设备任务（采到 {call}），但文件中没有任何设备任务"),
+    "activities_or_driver": (
+        "{setting}; if this was set, {tracer} gave nothing: check that it fits the driver and no other profiler ran",
+        "{setting}；若已这样设置，则 {tracer} 没有返回数据：请检查其版本与驱动是否匹配，是否同时运行了其他采集工具"),
     "no_device_activity_in_file": ("no device activity in the file", "文件中没有设备活动"),
     "memory_was_not_recorded": ("memory was not recorded", "未采集内存"),
     "totals_pools_were_not_recorded": ("the totals of the pools were not recorded", "未采集内存池总量"),

@@ -122,9 +122,9 @@ class _Scanner:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._scanner, name)
 
-    def feed(self, data: bytearray, start: int, end: int) -> Any:
+    def feed(self, data: bytearray, start: int, end: int, last: bool) -> Any:
         with self._clock.stage("scan"):
-            return self._scanner.feed(data, start, end)
+            return self._scanner.feed(data, start, end, last)
 
 
 def watch(clock: Clock) -> None:

@@ -11,10 +11,11 @@ are then cached, as they are after the first person of the morning.
 
 Where captures arrive and in a soak, people look at every page, at any run that the store holds by then. In a soak they
 leave after ten pages and somebody else comes. A small capture arrives every 100 s; of more than 20 runs the oldest is
-deleted. So caches are full after a quarter of two hours. Once a minute it writes the memory (each shared page by its
-share), that of it which is no page of a file, open files and threads of the server and of all it started. In the end it
-says the slope of each by least squares after that quarter, with its standard error. It ends with 1 if what is no page
-of a file grows by more than a MB an hour: what libraries take depends on whatever else runs on the machine.
+deleted. So caches are full after a third of two hours. Every six minutes all rest for 75 s: by then every page is
+drawn, every load has ended and free memory has gone back. What is held at the end of a rest is written: memory (each
+shared page by its share), that of it which is no page of a file, open files and threads of the server and of all it
+started. In the end it says the slope of each by least squares after that third, with its standard error. It ends with 1
+if what is no page of a file grows by more than a MB an hour: what libraries take depends on whatever else runs here.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ EVERY_PAGE = ("", *(
 PATIENCE_S = 60
 VISIT = 10  # pages until somebody leaves
 KINETO_BYTES = 240  # of an event, about
-SAMPLE_S = 60
+REST_EACH_S, REST_S = 360, 75
 SLOWEST = 12  # reruns that are named
 ARRIVES_EACH_S = 100  # a small capture in a soak
 RUNS = 20  # what a soak's store keeps
@@ -83,6 +84,7 @@ class Habit:
     pages: tuple[str, ...] = PAGES
     visit: int = 0  # pages until somebody leaves and another comes; 0: nobody leaves
     store: Path | None = None  # any run that it holds by then is looked at
+    awake: threading.Event | None = None  # while it is not set, nobody opens a page
 
 
 def wish(page: str, run: str) -> bytes:
@@ -126,6 +128,8 @@ async def _visit(
     ) as link:
         last = place + habit.visit if habit.visit else sys.maxsize
         while time.monotonic() < until and place < last:
+            while habit.awake is not None and not habit.awake.is_set():
+                await asyncio.sleep(1)
             looked_at = run if habit.store is None else draw.choice(_held(habit.store))
             began, page = time.monotonic(), habit.pages[place % len(habit.pages)]
             await link.send(wish(page, looked_at))
@@ -241,15 +245,16 @@ def watched(root: int, stopped: threading.Event, samples: list[Sample]) -> None:
         samples.append(sample(began, root))
 
 
-def watched_for_long(root: int, stopped: threading.Event, samples: list[Sample]) -> None:
-    """One a minute, the least of five: a load that happens to run is no growth."""
+def rested(root: int, stopped: threading.Event, awake: threading.Event, samples: list[Sample]) -> None:
+    """A sample at the end of every rest: a page that is drawn or a load that runs is no growth."""
     began = time.monotonic()
-    while not stopped.wait(SAMPLE_S):
-        several = [sample(began, root)]
-        while len(several) < 5 and not stopped.wait(2):
-            several.append(sample(began, root))
-        samples.append(min(several, key=lambda each: each.written))
-        print(*(f"{each:.4g}" for each in astuple(samples[-1])), sep="\t", flush=True)
+    while not stopped.wait(REST_EACH_S - REST_S):
+        awake.clear()
+        if not stopped.wait(REST_S):
+            samples.append(sample(began, root))
+            print(*(f"{each:.4g}" for each in astuple(samples[-1])), sep="\t", flush=True)
+        awake.set()
+    awake.set()
 
 
 def send(port: int, store: Path, capture: Path) -> str:
@@ -282,10 +287,11 @@ def arrives(port: int, store: Path, capture: Path, seen: Seen) -> None:
           file=sys.stderr, flush=True)  # fmt: skip
 
 
-def renewed(port: int, store: Path, stopped: threading.Event, seen: Seen) -> None:
+def renewed(port: int, store: Path, stopped: threading.Event, awake: threading.Event, seen: Seen) -> None:
     """A small capture now and then, and the oldest run goes."""
     brought: list[str] = []
     while not stopped.wait(ARRIVES_EACH_S):
+        awake.wait()
         before = set(_held(store))
         arrives(port, store, capture_of(1, len(brought)), seen)
         brought += set(_held(store)) - before
@@ -295,22 +301,24 @@ def renewed(port: int, store: Path, stopped: threading.Event, seen: Seen) -> Non
 
 def soak(process: subprocess.Popen[bytes], port: int, run: str, store: Path, options: argparse.Namespace) -> bool:
     """Few people for hours: whether the server stays as large as it is."""
-    seconds, stopped, samples, brought = options.soak * 60, threading.Event(), list[Sample](), Seen()
+    seconds, stopped, awake = options.soak * 60, threading.Event(), threading.Event()
+    samples, brought = list[Sample](), Seen()
+    awake.set()
     print("hour\tMB\tof the server\twritten\tof the server\tfiles\tthreads", flush=True)
     beside = [
-        threading.Thread(target=watched_for_long, args=(process.pid, stopped, samples)),
-        threading.Thread(target=renewed, args=(port, store, stopped, brought)),
+        threading.Thread(target=rested, args=(process.pid, stopped, awake, samples)),
+        threading.Thread(target=renewed, args=(port, store, stopped, awake, brought)),
     ]
     for thread in beside:
         thread.start()
-    habit = Habit(options.think, EVERY_PAGE, VISIT, store)
+    habit = Habit(options.think, EVERY_PAGE, VISIT, store, awake)
     seen = asyncio.run(together([port], run, options.users, options.think, seconds, habit))
     stopped.set()
     for thread in beside:
         thread.join()
     seen.errors += brought.errors
     told(seen, f"{options.users} users for {options.soak:g} min, {options.think:g} s to think, every page")
-    counted = [each for each in samples if each.hour >= samples[-1].hour / 4]
+    counted = [each for each in samples if each.hour >= samples[-1].hour / 3]
     for what in ("mb", "own", "written", "own_written", "files", "threads"):
         grows, error = slope(counted, what)
         first, last = getattr(counted[0], what), getattr(counted[-1], what)
@@ -366,8 +374,8 @@ def main() -> None:
     parser.add_argument("--mb", type=float, default=200.0, help="how large each of them is")
     parser.add_argument("--soak", type=float, default=0.0, help="minutes")
     options = parser.parse_args()
-    if 0 < options.soak < 10:
-        parser.error("a soak of less than ten minutes says nothing")
+    if 0 < options.soak < 30:
+        parser.error("a soak of less than half an hour says nothing")
     with tempfile.TemporaryDirectory() as scratch:
         store = Path(scratch) / "store"
         run = loaded(store, options.run)

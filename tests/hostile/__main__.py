@@ -1,7 +1,7 @@
 """Load every hostile file, or some, and print what became of them; the exit status counts those that went wrong.
 
     python -m tests.hostile                      all
-    python -m tests.hostile --sparse             every 25th
+    python -m tests.hostile --sparse             every 60th
     python -m tests.hostile "kineto cut" 17      one kind, one file
     python -m tests.hostile --write kineto       these kinds, into docs/hostile.md
 """

@@ -61,7 +61,7 @@ class Runner:
         self._helper.stdout.close()
 
     def run(self, kinds: Iterable[Kind], sparse: bool) -> Iterator[Outcome]:
-        """Load every file of the kinds, or every 25th."""
+        """Load every file of the kinds, or every 60th."""
         for kind in kinds:
             for number in kind.numbers(sparse):
                 yield self.one(kind, number)

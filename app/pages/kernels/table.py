@@ -86,7 +86,7 @@ def pick(ctx: Context, level: str, what: look.Filter, found: look.Table) -> pd.S
         config={"displayModeBar": False}, alt=ctx.say("kernels.chart"),
     )  # fmt: skip
     st.caption(ctx.say("kernels.table"))
-    chosen = context.selected(ctx, efficiency.members, level, what)
+    chosen = context.selected(ctx, look.members, level, what)
     rated = efficiency.of_kernels(context.measured(ctx, efficiency.rates), chosen)
     shown = table.in_us(table.in_ms(found.groups, ("busy_ns", "total_ns")), _TIMES).merge(rated, on="key", how="left")
     shown["tflops"] = shown["flops_per_s"] / 1e12

@@ -251,6 +251,8 @@ TEXT = {
 #: Units and sources of our detectors' limits, which the detectors say in English.
 LIMITS = {
     "share of the measure": "占该指标的比例",
+    "share of the time in kernels": "占算子总时间的比例",
+    "more beyond the medians is no healthy spread": "超出中位数的时间若更多，就不是正常波动",
     "a replay of requests is not surer than this": "对请求的重放没有更高的把握",
     "share of the KV cache": "占 KV 缓存的比例",
     "a block more may not be there from here on": "达到此值后，可能再没有空闲块",
@@ -307,6 +309,9 @@ LIMITS = {
     "share of the cores": "占核数的比例",
     "43 of 48 cores are a good tiling of an odd shape: nothing to gain by hand":
         "48 个核用到 43 个，对不规整的形状已是很好的切分，手工调整没有收益",
+    "cores": "核",
+    "communication beside a kernel holds so many at most: NCCL has up to 32 channels, DeepEP 20 cores":
+        "与算子并行的通信最多占用这么多核：NCCL 最多 32 个 channel，DeepEP 用 20 个核",
     "share of a rank's computing": "占该卡计算时间的比例",
     "five times the 0.4 % by which two real ranks with the same work differ":
         "负载相同的两张卡在真实采集中相差 0.4 %，取其五倍",
@@ -344,6 +349,19 @@ LIMITS = {
     "msprof-analyze: SDMA moves whole lines of 512 bytes fastest": "msprof-analyze：SDMA 按 512 字节整行传输最快",
     "share of the time of transfers": "占传输时间的比例",
     "msprof-analyze: more than 20 % of small packets": "msprof-analyze：小包超过 20 %",
+    "bytes/s on the bus": "字节/秒（总线带宽）",
+    "16 lanes of PCIe 3.0 move 12 GB/s in practice": "PCIe 3.0 x16 实际可达 12 GB/s",
+    "smaller operators are bound by latency": "更小的算子受时延限制",
+    "ranks": "张卡",
+    "equal operators": "个相同的算子",
+    "of fewer each may have waited": "更少时，可能每个都等待过",
+    "nodes of more devices are rare": "更多卡的节点很少见",
+    "collectives in a row": "连续的集合通信个数",
+    "fewer, of 0.3 ms each, cost the host less than 10 ms": "更少时，即使每个 0.3 ms，主机也花不到 10 ms",
+    "ns on the device": "ns（在设备上）",
+    "what starting one costs; longer ones move data or wait": "启动一个的开销；更长的是在搬数据或等待",
+    "share of the time between them": "占它们之间时间的比例",
+    "below, the device has other work in that time": "低于此值，说明设备其间另有任务",
     "HCCL's unit of the RDMA time-out; msprof-analyze uses the same": "HCCL 的 RDMA 超时单位，msprof-analyze 也用此值",
     "times its like": "倍（相对同类传输）",
     "congestion makes transfers several times slower, not 20 times": "拥塞会使传输慢几倍，不会慢 20 倍",

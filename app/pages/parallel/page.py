@@ -51,6 +51,8 @@ def _not_recorded(ctx: Context, found: domains.Strategy) -> None:
 def sentence(ctx: Context, found: domains.Strategy) -> None:
     """The sizes, and the bubble of the mean rank."""
     sizes = " × ".join(f"{kind.upper()} {size}" for kind, _, size in found.sizes if kind in _AXES)
+    if (times := found.repeated) > 1:
+        sizes = ctx.say("parallel.answer_times", {"sizes": sizes, "times": i18n.count(times)})
     held = [place for place in found.places if place.captured]
     parts = [ctx.say("parallel.answer", {"sizes": sizes, "n": len(found.places), "held": i18n.count(len(held))})]
     idle = [(place.bubble_ns, place.dur_ns) for place in held if place.bubble_ns is not None and place.dur_ns]

@@ -7,6 +7,7 @@ TEXT = {
         "{sizes}. {n} ranks in the grid, {held} of them recorded.",
         "{sizes}。网格中共 {n} 个 rank，已采集 {held} 个。",
     ),
+    "answer_times": ("{sizes}, {times} times", "{sizes}，共 {times} 份"),
     "answer_idle": (
         "Bubbles of the mean rank: {idle} ({share}).",
         "平均每个 rank 的气泡时间：{idle}（{share}）。",

@@ -10,6 +10,7 @@ import streamlit as st
 
 from npulens.analysis.discovery import Detector
 from npulens.analysis.engine import Outcome
+from npulens.analysis.say import Whole
 from npulens.analysis.settings import FILE
 from npulens.app import context
 from npulens.app.context import Context
@@ -82,11 +83,11 @@ def _limits(ctx: Context, found: Subject) -> None:
         key=f"limits_of_{ctx.lang}", width=320,
         format_func=lambda name: chosen.named(ctx, name),
     )  # fmt: skip
-    _judge(ctx, known[picked])
+    _judge(ctx, known[picked], found.check.whole)
 
 
 @st.fragment
-def _judge(ctx: Context, detector: Detector) -> None:
+def _judge(ctx: Context, detector: Detector, of_what: Whole) -> None:
     """Sliders and what the detector says with them; only this part is drawn again."""
     force = context.limits_in_force(detector)
     sliders, said = st.columns([2, 3], gap="large")
@@ -96,7 +97,7 @@ def _judge(ctx: Context, detector: Detector) -> None:
         }
     changed = {name: value for name, value in values.items() if value != getattr(force, name)}
     with said:
-        _said(ctx, detector, changed)
+        _said(ctx, detector, changed, of_what)
 
 
 def _slider(ctx: Context, detector: str, name: str, value: float, about: Mapping[str, str]) -> float:
@@ -115,7 +116,7 @@ def _slider(ctx: Context, detector: str, name: str, value: float, about: Mapping
     return kind(moved)
 
 
-def _said(ctx: Context, detector: Detector, changed: Mapping[str, float]) -> None:
+def _said(ctx: Context, detector: Detector, changed: Mapping[str, float], of_what: Whole) -> None:
     """The outcome with these limits, and the lines that keep them."""
     with st.spinner(ctx.say("findings.limits_working")):
         found, outcome = context.judged_with(ctx, detector, changed)
@@ -125,7 +126,7 @@ def _said(ctx: Context, detector: Detector, changed: Mapping[str, float]) -> Non
             st.text(wording.unmeasured(outcome, ctx.lang) if outcome.outcome == "not_measured"
                     else wording.reason(outcome, ctx.lang))  # fmt: skip
         for finding in found:
-            st.text(wording.gives_back(finding, ctx.lang, bool(ctx.run and ctx.run.steps)))
+            st.text(wording.gives_back(finding, ctx.lang, of_what))
             st.text(wording.plain(finding.words[ctx.lang].title))
     if not changed:
         st.caption(ctx.say("findings.limits_same"))

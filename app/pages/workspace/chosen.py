@@ -20,6 +20,7 @@ from npulens.ingest.store.notes import Remark
 VIEWS = ("problems", "time", "ranks", "recorded", "checks")
 #: Room on both sides of a moment, as a share of its length.
 _AROUND = 1.0
+_RUNS = 4  # of ranks that a line names
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def where(ctx: Context, ranks: Sequence[int], key: str, problem: str = "") -> st
     """The ranks in words, after what they have: late host on rank 3, ranks 0–1."""
     if not ranks:
         return problem
-    values = {"problem": problem, "ranks": i18n.ranges(ranks)}
+    values = {"problem": problem, "ranks": i18n.ranges(ranks, most=_RUNS)}
     return ctx.say(f"workspace.{key}" + ("" if len(ranks) == 1 else "s"), values)
 
 

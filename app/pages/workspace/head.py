@@ -12,9 +12,9 @@ import streamlit as st
 from npulens.analysis.engine import Check
 from npulens.analysis.finding import STEP
 from npulens.analysis.problems.shown import Glance, ranks_of
-from npulens.analysis.quality import OUTSIDE_SHARE
 from npulens.analysis.say import duration
 from npulens.analysis.serving import look, role_times
+from npulens.analysis.steady import OUTSIDE_SHARE
 from npulens.app import context
 from npulens.app.charts import roles
 from npulens.app.context import Context
@@ -74,7 +74,9 @@ def _why(ctx: Context, run: RunInfo, found: Check | None, stage: str) -> None:
             return
         for line in (wording.answer(found, ctx.lang), *wording.serving(found, ctx.lang)):
             st.text(line)
-        for said in (wording.together(found, ctx.lang), wording.quality(found, ctx.lang)):
+        for said in (
+            wording.together(found, ctx.lang), *wording.kernels(found, ctx.lang), wording.quality(found, ctx.lang),
+        ):  # fmt: skip
             if said:
                 st.text(said)
         st.text(wording.outcomes(found, ctx.lang))
@@ -104,8 +106,7 @@ def verdict(ctx: Context, found: Check, every: Sequence[chosen.Problem]) -> str:
         return ctx.say("workspace.verdict_none" if _stepped(ctx) else "workspace.verdict_none_recorded")
     if any(doubt.name == "sums" for doubt in found.quality.doubts):
         return ctx.say("workspace.verdict_sums")
-    host_only = any(part.name == "kernels" and not part.share for part in found.quality.parts)
-    return ctx.say("workspace.verdict_no_device" if host_only else "workspace.verdict_blind")
+    return ctx.say("workspace.verdict_no_device" if wording.host_only(found) else "workspace.verdict_blind")
 
 
 def looked(found: Check) -> bool:
@@ -131,10 +132,11 @@ def _of_ranks(ctx: Context, seen: Glance | None) -> list[Tile]:
     of_ranks = none if seen is None else ctx.say("workspace.of_ranks", {"n": seen.ranks})
     of = of_ranks if seen is None or not seen.steps else ctx.say("workspace.of_mean", {"n": seen.steps})
     mean, whole = None if seen is None else seen.mean_ns, None if ctx.run is None else ctx.run.dur_ns
+    named = "tile_step" if _stepped(ctx) else "tile_recorded"
     if mean and whole and not _stepped(ctx) and mean < (1 - OUTSIDE_SHARE) * whole:
-        of = ctx.say("workspace.of_whole", {"time": duration(whole)})
+        named, of = "tile_outside", ctx.say("workspace.of_whole", {"time": duration(whole)})
     return [
-        Tile(ctx.say("workspace.tile_step" if _stepped(ctx) else "workspace.tile_recorded"), _length(mean), of),
+        Tile(ctx.say(f"workspace.{named}"), _length(mean), of),
         *(
             Tile(ctx.say(f"workspace.tile_{name}"), i18n.share(value, mean), none if value is None else _length(value),
                  role)
@@ -196,7 +198,7 @@ def _judged(ctx: Context, found: Check | None) -> list[Tile]:
         return [Tile(ctx.say(f"workspace.tile_{name}"), "–", waits) for name in ("saving", "quality")]
     first = next(iter(found.findings), None)
     if first is None:
-        saving = i18n.share(0, found.step_ns)
+        saving = i18n.share(0 if looked(found) else None, found.step_ns)
         of = ctx.say("workspace.nothing" if looked(found) else "workspace.unjudged")
     elif first.measure == STEP:
         saving = i18n.share(found.together_ns, found.step_ns)

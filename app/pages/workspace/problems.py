@@ -10,13 +10,13 @@ from npulens.analysis.causes import CAUSES
 from npulens.analysis.engine import Check
 from npulens.analysis.finding import Evidence
 from npulens.analysis.problems.shown import moments, ranks_of, spans_of
-from npulens.analysis.say import duration
+from npulens.analysis.say import ONCE, duration
 from npulens.analysis.serving import look
 from npulens.analysis.serving.served import TIMES
 from npulens.app import context
 from npulens.app.context import Context
 from npulens.app.pages.requests import charts
-from npulens.app.pages.workspace import chosen, evidence, head, picker
+from npulens.app.pages.workspace import chosen, evidence, head, operators, picker
 from npulens.app.panels import run_list
 from npulens.app.report.subject import Subject
 from npulens.app.text import wording
@@ -29,7 +29,7 @@ _LIST_PX = 330
 #: Letters of a name in a list.
 _NAME = 70
 #: What of a capture belongs beside the picture: what it does not show.
-_TOLD = ("sums", "outside")
+_TOLD = ("part", "sums", "outside", "backlog", "early")
 
 
 def show(ctx: Context, run: RunInfo, found: Subject | None, every: Sequence[chosen.Problem]) -> None:
@@ -52,6 +52,8 @@ def show(ctx: Context, run: RunInfo, found: Subject | None, every: Sequence[chos
             st.text(wording.plain(wording.of(ctx.lang, doubt.text)))
         if now is not None:
             _moments(ctx, run, now, windows, spans)
+        if found is not None and found.check.host is not None:
+            operators.show(ctx, found.check.host)
     if now is None or found is None:
         return
     at = chosen.moment(ctx, windows, spans) or 0
@@ -121,7 +123,7 @@ def _painted(windows: Sequence[Evidence]) -> list[component.Painted]:
 def _list(
     ctx: Context, run: RunInfo, found: Subject | None, every: Sequence[chosen.Problem], now: chosen.Problem | None
 ) -> None:  # fmt: skip
-    rows = [_row(ctx, run, one) for one in every]
+    rows = [_row(ctx, run, one, found is not None and found.check.whole.steady) for one in every]
     nothing = "judging" if found is None else "no_problems" if head.looked(found.check) else "not_judged"
     none = ctx.say(f"workspace.{nothing}")
     chips = [] if found is None else _chips(ctx, found.check)
@@ -131,7 +133,7 @@ def _list(
     )  # fmt: skip
 
 
-def _row(ctx: Context, run: RunInfo, one: chosen.Problem) -> picker.Row:
+def _row(ctx: Context, run: RunInfo, one: chosen.Problem, steady: bool) -> picker.Row:
     """Name and saving, ranks and share, the bar; the whole title where the pointer rests."""
     finding = one.finding
     said = [] if run_list.without_spans(ctx, run) else [chosen.where(ctx, ranks_of(finding), "rank")]
@@ -139,9 +141,11 @@ def _row(ctx: Context, run: RunInfo, one: chosen.Problem) -> picker.Row:
         said.append(ctx.say(f"workspace.state_{one.remark.state}"))
     if one.remark.owner:
         said.append(one.remark.owner)
+    once = finding.numbers.get("per") == ONCE
+    share = "of_once" if once else "of_rest" if steady else "of_step" if run.steps else "of_time"
     return picker.Row(
         one.key, chosen.titled(ctx, finding), duration(finding.saving_ns), " · ".join(filter(None, said)),
-        wording.share_of(finding, "workspace.of_step" if run.steps else "workspace.of_time", ctx.lang),
+        wording.share_of(finding, f"workspace.{share}", ctx.lang),
         min(1.0, max(0.0, finding.saving_share)), wording.plain(finding.words[ctx.lang].title), one.settled,
     )  # fmt: skip
 

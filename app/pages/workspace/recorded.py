@@ -35,7 +35,7 @@ def show(ctx: Context, run: RunInfo) -> None:
                         config={"displayModeBar": False}, alt=ctx.say("recorded.title"))  # fmt: skip
     with gaps:
         if missing:
-            values = {"n": len(missing), "ranks": i18n.ranges(missing), "world": i18n.count(run.world_size)}
+            values = {"n": len(missing), "ranks": i18n.ranges(missing)}
             st.text(ctx.say("recorded.ranks_missing", values))
         _notices(ctx, run)
         _gaps(ctx, rows, names)

@@ -26,16 +26,28 @@ TEXT = {
     ),
     "failed": ("This run could not be judged.", "无法分析这次采集。"),
     "answer": (
-        "{title}. Fixing it saves at most {saving} of the {step} step ({share}).",
-        "{title}。修复后每步（{step}）最多可省 {saving}（{share}）。",
+        "{title}. Fixing it saves at most {saving} of the {whole} ({share}).",
+        "{title}。修复后{whole}最多可省 {saving}（{share}）。",
     ),
-    "answer_recorded": (
-        "{title}. Fixing it saves at most {saving} of the {step} recorded ({share}).",
-        "{title}。修复后在采集的 {step} 中最多可省 {saving}（{share}）。",
+    "answer_between": (
+        "{title}. Fixing it saves {saving} to {most} of the {whole} ({share} to {most_share}).",
+        "{title}。修复后{whole}可省 {saving} 至 {most}（{share} 至 {most_share}）。",
+    ),
+    "whole": ("{step} step", "每步（{step}）"),
+    "whole_steady": ("{step} step without start-up", "每步（不含启动阶段，{step}）"),
+    "whole_recorded": ("{step} recorded", "在采集的 {step} 中"),
+    "whole_recorded_steady": ("{step} recorded without start-up", "在采集的 {step}（不含启动阶段）中"),
+    "whole_outside": ("{step} with device work", "在设备工作的 {step} 中"),
+    "whole_outside_steady": (
+        "{step} with device work, start-up left out", "在设备工作的 {step}（不含启动阶段）中",
     ),
     "answer_once": (
         "{title}. Fixing it saves at most {saving}, once ({share} of the recorded time).",
         "{title}。修复后最多可省 {saving}，仅此一次（占采集时长 {share}）。",
+    ),
+    "answer_once_outside": (
+        "{title}. Fixing it saves at most {saving}, once ({share} of the time with device work).",
+        "{title}。修复后最多可省 {saving}，仅此一次（占设备工作时段 {share}）。",
     ),
     "answer_measure": (
         "{title}. Fixing it saves at most {saving} ({share}).",
@@ -62,13 +74,14 @@ TEXT = {
         "对本次运行的重放与这些值最多相差 {error}。",
     ),
     "answer_none": (
-        "No problem worth 1 % of the {step} step was found. {clean} checks found none, {masked}{blind} could not look.",
-        "没有发现能省下单步耗时（{step}）1% 的问题：{clean} 项检查未发现问题，{masked}{blind} 项无法检查。",
+        "No problem worth 1 % of the {whole} was found. {clean} checks found none, {masked}{blind} could not look.",
+        "没有发现{whole}能省下 1% 的问题：{clean} 项检查未发现问题，{masked}{blind} 项无法检查。",
     ),
-    "answer_none_recorded": (
-        "No problem worth 1 % of the {step} recorded was found. {clean} checks found none, {masked}{blind} could not "
-        "look.",
-        "没有发现能省下采集时长（{step}）1% 的问题：{clean} 项检查未发现问题，{masked}{blind} 项无法检查。",
+    "answer_none_but": (
+        "No problem worth 1 % of the {whole} was found, but how well kernels use the device could not be judged. "
+        "They take {kernels} of that time. {clean} checks found none, {masked}{blind} could not look.",
+        "没有发现{whole}能省下 1% 的问题，但算子占其中 {kernels}，其效率无法判断。"
+        "{clean} 项检查未发现问题，{masked}{blind} 项无法检查。",
     ),
     "answer_little": (
         "Too little was recorded to call this run fine. Of {all} checks {clean} found nothing worth 1 %, "
@@ -81,38 +94,67 @@ TEXT = {
     ),
     "answer_no_device": (
         "No device activity was recorded: this capture holds the host only, and none of the {blind} detectors can "
-        "speak of it. The same job on an NPU or a GPU, with the device recorded, can be judged.",
+        "speak of it. Recorded together with its NPU or GPU, the job can be judged.",
         "没有采集到设备活动：采集数据只有主机部分，{blind} 项检查均无法判断。"
-        "在 NPU 或 GPU 上运行同一任务并采集设备活动后即可检查。",
+        "连同 NPU 或 GPU 一起采集后即可检查。",
     ),
+    "answer_and": ("{answer} {host}", "{answer}{host}"),
+    "host": (
+        "Operators ran on the host for {ran} of the steps' {whole} ({share}). Of {own} of their own time, without the "
+        "operators they call: {operators}.",
+        "各步共 {whole}，其中主机算子运行 {ran}（{share}）。算子自身耗时（不含其调用的算子）共 {own}：{operators}。",
+    ),
+    "host_recorded": (
+        "Operators ran on the host for {ran} of the {whole} from the first recorded call to the last ({share}). Of "
+        "{own} of their own time, without the operators they call: {operators}.",
+        "从采集到的第一次调用到最后一次共 {whole}，其中主机算子运行 {ran}（{share}）。"
+        "算子自身耗时（不含其调用的算子）共 {own}：{operators}。",
+    ),
+    "calls": (
+        "Operators and calls of the runtime library ran for {ran} of the steps' {whole} ({share}). Of {own} of their "
+        "own time, without what they call: {operators}.",
+        "各步共 {whole}，其中主机算子与 runtime 调用运行 {ran}（{share}）。"
+        "自身耗时（不含其调用的内容）共 {own}：{operators}。",
+    ),
+    "calls_recorded": (
+        "Operators and calls of the runtime library ran for {ran} of the {whole} from the first of them to the last "
+        "({share}). Of {own} of their own time, without what they call: {operators}.",
+        "从第一次调用到最后一次共 {whole}，其中主机算子与 runtime 调用运行 {ran}（{share}）。"
+        "自身耗时（不含其调用的内容）共 {own}：{operators}。",
+    ),
+    "host_operator": ("{name} {share} (calls: {n})", "{name} {share}（{n} 次调用）"),
+    "host_operator_from": (
+        "{name} {share} (calls: {n}, the longest from {code})",
+        "{name} {share}（{n} 次调用，最长一次来自 {code}）",
+    ),
+    "host_others": ("other operators ({n}) {share}", "其他 {n} 种算子 {share}"),
+    "kernels": (
+        "Kernels that compute add up to {ns} in each step of a rank. Most of it: {types}.",
+        "每卡每步的计算算子共 {ns}，其中 {types}。",
+    ),
+    "kernels_recorded": (
+        "Kernels that compute add up to {ns} on a rank. Most of it: {types}.", "每卡的计算算子共 {ns}，其中 {types}。",
+    ),
+    "kernels_others": ("other types ({n}) {share}", "其他 {n} 类 {share}"),
+    "kernels_other": ("another type {share}", "其他 1 类 {share}"),
     "answer_no_detectors": ("No detector was asked.", "没有运行任何检查。"),
+    "together_between": (
+        "Fixing everything saves {saving} to {most} of the {whole} ({share} to {most_share}).",
+        "全部修复后{whole}可省 {saving} 至 {most}（{share} 至 {most_share}）。",
+    ),
     "together": (
-        "Fixing everything saves at most {saving} of the {step} step ({share}). The problems overlap, so that "
+        "Fixing everything saves at most {saving} of the {whole} ({share}). The problems overlap, so that "
         "is less than their sum.",
-        "全部修复后每步（{step}）最多可省 {saving}（{share}）；各项有重叠，因此小于它们之和。",
+        "全部修复后{whole}最多可省 {saving}（{share}）；各项有重叠，因此小于它们之和。",
     ),
     "together_more": (
-        "Fixing everything saves at most {saving} of the {step} step ({share}). That is more than the sum: "
+        "Fixing everything saves at most {saving} of the {whole} ({share}). That is more than the sum: "
         "some problems only show once others are fixed.",
-        "全部修复后每步（{step}）最多可省 {saving}（{share}）；修复一项后另一项才显露，因此大于它们之和。",
+        "全部修复后{whole}最多可省 {saving}（{share}）；修复一项后另一项才显露，因此大于它们之和。",
     ),
     "together_sum": (
-        "Fixing everything saves at most {saving} of the {step} step ({share}).",
-        "全部修复后每步（{step}）最多可省 {saving}（{share}）。",
-    ),
-    "together_recorded": (
-        "Fixing everything saves at most {saving} of the {step} recorded ({share}). The problems overlap, so that "
-        "is less than their sum.",
-        "全部修复后在采集的 {step} 中最多可省 {saving}（{share}）；各项有重叠，因此小于它们之和。",
-    ),
-    "together_more_recorded": (
-        "Fixing everything saves at most {saving} of the {step} recorded ({share}). That is more than the sum: "
-        "some problems only show once others are fixed.",
-        "全部修复后在采集的 {step} 中最多可省 {saving}（{share}）；修复一项后另一项才显露，因此大于它们之和。",
-    ),
-    "together_sum_recorded": (
-        "Fixing everything saves at most {saving} of the {step} recorded ({share}).",
-        "全部修复后在采集的 {step} 中最多可省 {saving}（{share}）。",
+        "Fixing everything saves at most {saving} of the {whole} ({share}).",
+        "全部修复后{whole}最多可省 {saving}（{share}）。",
     ),
     "ceiling": (
         "A saving is a ceiling: the run is replayed without the cause, everything else as it was recorded.",
@@ -124,10 +166,21 @@ TEXT = {
     "share_of": ("{share} of {measure}", "{measure} 的 {share}"),
     "gives_back_of": ("{saving} · {share}", "{saving} · {share}"),
     "gives_back": ("{saving} · {share} of the step", "{saving} · 占单步耗时 {share}"),
+    "gives_back_steady": (
+        "{saving} · {share} of the step without start-up", "{saving} · 占单步耗时（不含启动阶段）{share}",
+    ),
     "gives_back_recorded": ("{saving} · {share} of the recorded time", "{saving} · 占采集时长 {share}"),
+    "gives_back_recorded_steady": (
+        "{saving} · {share} of the recorded time without start-up", "{saving} · 占采集时长（不含启动阶段）{share}",
+    ),
+    "gives_back_outside": ("{saving} · {share} of the time with device work", "{saving} · 占设备工作时段 {share}"),
+    "gives_back_outside_steady": (
+        "{saving} · {share} of the time with device work, start-up left out",
+        "{saving} · 占设备工作时段（不含启动阶段）{share}",
+    ),
     "interval": (
-        "Part of this run cannot move in the replay: a fix gives back between {least} and {most} of each step.",
-        "本次采集有一部分在重放中无法移动：修复后每步可省 {least} 至 {most}。",
+        "Part of this run cannot move in the replay: a fix gives back between {least} and {most}.",
+        "本次采集有一部分在重放中无法移动：修复可省 {least} 至 {most}。",
     ),
     "severity_high": ("high", "高"),
     "severity_medium": ("medium", "中"),

@@ -15,14 +15,14 @@ TEXT = {
     "rank": ("ranks {ranks}", "rank {ranks}"),
     "rank.one": ("rank {ranks}", "rank {ranks}"),
     "ranks_missing": (
-        "Ranks {ranks} of {world}: not captured. Load their directories together with these, or add them with npulens "
+        "Ranks {ranks}: not captured. Load their directories together with these, or add them with npulens "
         "load --join.",
-        "共 {world} 个 rank，rank {ranks} 未采集。请与现有目录一起加载，或用 npulens load --join 补充。",
+        "rank {ranks} 未采集。请与现有目录一起加载，或用 npulens load --join 补充。",
     ),
     "ranks_missing.one": (
-        "Rank {ranks} of {world}: not captured. Load its directory together with these, or add it with npulens load "
+        "Rank {ranks}: not captured. Load its directory together with these, or add it with npulens load "
         "--join.",
-        "共 {world} 个 rank，rank {ranks} 未采集。请与现有目录一起加载，或用 npulens load --join 补充。",
+        "rank {ranks} 未采集。请与现有目录一起加载，或用 npulens load --join 补充。",
     ),
     "not_captured": ("not captured", "未采集"),
     "rank_missing": (
@@ -48,7 +48,7 @@ TEXT = {
     "table_comm_link": ("Bandwidth between ranks", "rank 间带宽"),
     "table_parallel_group": ("Communication groups", "通信域"),
     "table_transfer": ("Memory copies", "内存拷贝"),
-    "table_pmu": ("AI Core counters", "AI Core 计数器"),
+    "table_pmu": ("Hardware counters of kernels", "算子的硬件计数器"),
     "table_l2_cache": ("L2 cache hit rates", "L2 Cache 命中率"),
     "table_sample": ("Hardware counters over time", "硬件计数曲线"),
     "table_memory_sample": ("Memory pools over time", "内存池曲线"),

@@ -86,12 +86,12 @@ TEXT = {
     "since": (", starting {when}.", "，开始于 {when}。"),
     "stop": (".", "。"),
     "missing_ranks": (
-        "Ranks {ranks} of {world} were not captured. Only the waiting for them is visible.",
-        "共 {world} 个 rank，其中 rank {ranks} 未采集，因此只能从已采集的一侧看到对它们的等待。",
+        "Ranks {ranks} were not captured. Only the waiting for them is visible.",
+        "rank {ranks} 未采集，因此只能从已采集的一侧看到对它们的等待。",
     ),
     "missing_ranks.one": (
-        "Rank {ranks} of {world} was not captured. Only the waiting for it is visible.",
-        "共 {world} 个 rank，其中 rank {ranks} 未采集，因此只能从已采集的一侧看到对它的等待。",
+        "Rank {ranks} was not captured. Only the waiting for it is visible.",
+        "rank {ranks} 未采集，因此只能从已采集的一侧看到对它的等待。",
     ),
     "partial_because": ("The capture is partial: {reason}", "采集不完整：{reason}"),
     "partial_unsaid": ("The capture is partial.", "采集不完整。"),

@@ -1,6 +1,14 @@
 """Dropping a capture and watching it load."""
 
 TEXT = {
+    "said_partial": ("{run} is partial: {reason}", "{run} 不完整：{reason}"),
+    "said_warning": ("{run} warns: {reason}", "{run} 有警告：{reason}"),
+    "said_refused": ("refused: {reason}", "已拒绝：{reason}"),
+    "said_not_read": (
+        "not read: {files}. npulens load --files says what became of each file",
+        "未读取：{files}。npulens load --files 会列出每个文件的处理结果",
+    ),
+    "said_nothing": ("nothing to load", "没有可加载的内容"),
     "title": ("Drop a capture here", "将采集数据拖到这里"),
     "hint": (
         "files, archives (zip, tar.gz ...), or directories with all ranks, up to {limit}; several queue up",
@@ -200,6 +208,21 @@ TEXT = {
     ),
     "kind_xplane": ("an XLA profile (xplane.pb)", "XLA profile（xplane.pb）"),
     "remedy_xplane": ("This format is not read yet.", "目前还不支持该格式。"),
+    "kind_xla_trace": (
+        "a Chrome trace of an XLA profile (JAX or TensorFlow)", "XLA profile 的 Chrome trace（JAX 或 TensorFlow）",
+    ),
+    "remedy_xla_trace": ("This format is not read yet.", "目前还不支持该格式。"),
+    "kind_tf_timeline": ("a Timeline of TensorFlow 1", "TensorFlow 1 的 Timeline"),
+    "remedy_tf_timeline": ("This format is not read yet.", "目前还不支持该格式。"),
+    "kind_horovod_timeline": ("a timeline of Horovod", "Horovod 的时间线"),
+    "remedy_horovod_timeline": (
+        "Record the job with torch.profiler and drop its trace.",
+        "请用 torch.profiler 采集该任务，并拖入其 trace。",
+    ),
+    "kind_rocm_profile_data": ("a file of rocmProfileData", "rocmProfileData 的文件"),
+    "remedy_rocm_profile_data": (
+        "Record the job with torch.profiler and drop its trace.", "请用 torch.profiler 采集后拖入其 trace。",
+    ),
     "kind_utf16": ("UTF-16 text", "UTF-16 文本"),
     "remedy_utf16": (
         "Convert it with iconv -f UTF-16 -t UTF-8; profilers write UTF-8.",

@@ -205,8 +205,14 @@ class Timeline {
       Object.assign(this, { width: wide, height: tall, ratio });
       this.canvas.width = Math.round(wide * ratio);
       this.canvas.height = Math.round(tall * ratio);
-      if (this.layout) { this.scrollTo(this.scroll); this.tiles.changed(); this.drawNow(); }
+      if (this.layout) { this.scrollTo(this.scroll); this.tiles.changed(); this.drawNow(); } else this.blank();
     }
+  }
+
+  /** Empty paper until the layout is there: an opaque canvas begins black. */
+  blank() {
+    this.pen.fillStyle = this.theme.paper;
+    this.pen.fillRect(0, 0, this.canvas.width, this.canvas.height);
   }
 
   wantedHeight() {
@@ -320,6 +326,7 @@ class Timeline {
   }
 
   touch() {
+    if (!this.layout) this.blank();
     if (this.frame || !this.layout) return;
     this.frame = requestAnimationFrame((now) => {
       this.frame = null;

@@ -27,8 +27,8 @@ from npulens.ingest.tables.sqltext import literal, quoted
 _BLOCK = 4 << 20
 #: Rows the slow path holds before it writes them.
 _ROWS = 10_000
-#: No file of these tools has more columns.
-_MAX_COLUMNS = 1000
+#: Columns and bytes of a header that are read. A step of MindSpore has three columns for each of its collectives.
+_MAX_COLUMNS, _MAX_HEADER = 8_000, 1 << 20
 #: Cells that say nothing.
 _NOTHING = ("", "N/A")
 
@@ -113,9 +113,11 @@ class Csv:
 def read_csv(path: Path, draft: Draft, name: str) -> Csv | None:
     """Read a file into the view ``name``; None if it does not even hold a header."""
     try:
-        header = _header(path)
+        header, left = _header(path)
         if not header:
             return None
+        if left:
+            draft.note("span", Message("columns_are_not_read", {"file": path.name, "n": left}))
         found = Csv(path, name, header)
         try:
             with draft.spool(name, _schema(header)) as spool:
@@ -140,16 +142,23 @@ def _schema(header: Sequence[str]) -> pa.Schema:
     return pa.schema([("row", pa.int64()), *((column, pa.string()) for column in header)])
 
 
-def _header(path: Path) -> tuple[str, ...]:
-    """Column names, trimmed; a name met twice gets a number so that no cell hides another."""
+def _header(path: Path) -> tuple[tuple[str, ...], int]:
+    """Column names, trimmed, and how many more there are.
+
+    A name met twice, in whatever case, gets a number so that no cell hides another. A NUL is a space: the store ends
+    a name at it.
+    """
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        line = file.readline(1 << 16)
-    cells = [re.sub(r"\s+", " ", cell).strip() for cell in next(csv.reader([line]), [])]
-    names: dict[str, None] = {}
+        line = file.readline(_MAX_HEADER)
+    cells = [re.sub(r"[\s\0]+", " ", cell).strip() for cell in next(csv.reader([line]), [])]
+    names: dict[str, str] = {"row": ""}
     for at, cell in enumerate(cells[:_MAX_COLUMNS]):
         wanted = cell or f"column {at + 1}"
-        names[wanted if wanted not in names and wanted.lower() != "row" else f"{wanted} #{at + 1}"] = None
-    return tuple(names) if any(cells) else ()
+        while _key(wanted) in names:
+            wanted += f" #{at + 1}"
+        names[_key(wanted)] = wanted
+    del names["row"]
+    return (tuple(names.values()) if any(cells) else ()), max(0, len(cells) - _MAX_COLUMNS)
 
 
 def _as_utf8(path: Path, draft: Draft) -> Path:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from npulens.ingest.messages import Message
 from npulens.ingest.readers.ascend import helpers
-from npulens.ingest.readers.ascend.helpers import nameless, schedules
+from npulens.ingest.readers.ascend.helpers import core, nameless, schedules
 from npulens.ingest.readers.ascend.stage import count
 from npulens.ingest.readers.ascend.text.trace_view import LATEST
 from npulens.ingest.tables import comm_facts
@@ -64,7 +64,7 @@ def provide(draft: Draft) -> None:
     # Level0 writes a block count of 0 and no core for every kernel: neither was recorded.
     draft.provide(
         "kernel",
-        """SELECT d.row AS span_id, k.op_type, coalesce(k.core, nullif(d.type, '')) AS core,
+        f"""SELECT d.row AS span_id, k.op_type, coalesce({core("k.core")}, {core("nullif(d.type, '')")}) AS core,
             nullif(d.type, '') AS task_type, coalesce(d.stream, k.stream) AS stream,
             coalesce(d.task, k.task) AS task_id, coalesce(d.model, k.model) AS model_id,
             coalesce(d.context, k.context) AS context_id,

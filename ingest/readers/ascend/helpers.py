@@ -8,9 +8,12 @@ operators of one group run.
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from npulens.ingest.messages import Message
 from npulens.ingest.readers.ascend.stage import count
 from npulens.ingest.tables.draft import Draft
+from npulens.ingest.tables.sqltext import whens
 
 #: A stream belongs to communication if at least so many of its tasks begin while operators of one group run.
 HELPS = 0.95
@@ -20,6 +23,23 @@ ONLY_COMM = "(^| )(NOTIFY|REDUCE_?(ASYNC|INLINE)|RDMA|WRITE_?VALUE)"
 
 #: Entry points by which operators schedule themselves on the AI CPU: they hand out work and poll, and compute nothing.
 SCHEDULES = "TileFwkBackendKernel|AicpuKernel$"
+
+
+#: The core of a kernel by the type that CANN gives its task, where nothing else says it (Level0).
+CORES = {
+    "KERNEL_AICORE": "AI_CORE", "KERNEL_AIVEC": "AI_VECTOR_CORE", "KERNEL_AICPU": "AI_CPU",
+    "KERNEL_MIX_AIC": "MIX_AIC", "KERNEL_MIX_AIV": "MIX_AIV",
+}  # fmt: skip
+
+
+def core(task_type: str) -> str:
+    """SQL: the core that a task's type means; any other type as it stands."""
+    return f"CASE {task_type} {whens(CORES)} ELSE {task_type} END"
+
+
+def cores(types: pa.Array) -> pa.Array:
+    """The same of the texts of a column."""
+    return pa.array([CORES.get(one, one) for one in types.to_pylist()], pa.string())
 
 
 def schedules(name: str, core: str) -> str:

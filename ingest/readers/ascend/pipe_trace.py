@@ -57,8 +57,7 @@ def _scan(path: Path, draft: Draft, spools: Mapping[str, Spool]) -> None:
     for reason, times in events.lost().items():
         draft.drop("span", reason, times)
     if events.truncated:
-        draft.partial(None, of_file(path, events.truncated))
-        draft.partial("span", events.truncated)
+        draft.cut(events.truncated, of_file(path, events.truncated))
 
 
 def _parted(batch: Batch, draft: Draft) -> dict[str, pa.Table]:

@@ -124,8 +124,14 @@ def facts(root: Path, device: int | None = None) -> Facts:
 
 
 #: What msprof calls its exports, and what the profilers of frameworks call theirs.
-_OF_MSPROF = re.compile(r"^(op_summary|task_time|msprof)_.*\.(csv|json|db)(\.gz)?$")
+_OF_MSPROF = re.compile(r"^((op_summary|task_time|msprof)_.*|(op|api)_statistic_\d{14}.*)\.(csv|json|db)(\.gz)?$")
 _OF_A_FRAMEWORK = re.compile(r"^(trace_view\.json|kernel_details\.csv|ascend_)")
+
+
+def by_msprof(names: Iterable[str]) -> bool:
+    """Whether msprof alone wrote files of these names."""
+    every = list(names)
+    return any(map(_OF_MSPROF.match, every)) and not any(map(_OF_A_FRAMEWORK.match, every))
 
 
 def describe(root: Path, draft: Draft, device: int | None = None, files: Iterable[Path] = ()) -> bool:
@@ -136,8 +142,7 @@ def describe(root: Path, draft: Draft, device: int | None = None, files: Iterabl
     groups = _parallel_groups(metadata)
     config = mapping(info.get("config"))
     draft.fact("backend", "npu")
-    names = [path.name for path in files]
-    if not config and any(map(_OF_MSPROF.match, names)) and not any(map(_OF_A_FRAMEWORK.match, names)):
+    if not config and by_msprof(path.name for path in files):
         config = {"profiler": "msprof"}
     draft.fact("versions", _text({key: info[key] for key in info if key.endswith("_version")}))
     draft.fact("environment", _text(mapping(metadata.get("ENV_VARIABLES"))))

@@ -35,6 +35,8 @@ _DIRECTORY = re.compile(r"^OPPROF_")
 _BASIC, _BIN = "OpBasicInfo", "visualize_data.bin"
 #: What tells a block from another; everything else in a file of counters is one.
 _BLOCK = ("block_id", "sub_block_id", "block id", "sub block id", "core id", "core_id")
+#: What OpBasicInfo calls the type of an operator is the kind of core it runs on. Mixed ones count blocks of cubes.
+_CORES = {"vector": "AI_VECTOR_CORE", "cube": "AI_CORE", "mix": "MIX_AIC", "aicpu": "AI_CPU"}
 _NO_COUNTERS = "SELECT 1 AS span_id, '' AS metric, 0.0 AS value WHERE false"
 #: Lengths beyond this are damage.
 _LONGEST_NS = 2**60
@@ -113,6 +115,7 @@ def _operator(basic: Csv, draft: Draft, timed: str) -> None:
     """The operator as a kernel at zero, and the clock it ran at."""
     row = f"FROM basic WHERE {timed}"
     kind = f"lower({basic.said('Op Type')})"
+    cores = " ".join(f"WHEN {literal(word)} THEN {literal(core)}" for word, core in _CORES.items())
     draft.provide("track", "SELECT 1 AS track, 'stream' AS kind, 'Operator' AS name, 'msprof op' AS process, 0 AS sort")
     draft.provide(
         "span",
@@ -121,8 +124,9 @@ def _operator(basic: Csv, draft: Draft, timed: str) -> None:
     )
     draft.provide(
         "kernel",
-        f"""SELECT 1 AS span_id, {basic.said("Op Type")} AS op_type,
-        CASE {kind} WHEN 'vector' THEN 'AI_VECTOR_CORE' WHEN 'cube' THEN 'AI_CORE' END AS core,
+        f"""SELECT 1 AS span_id, CASE WHEN CASE {kind} {cores} END IS NULL THEN {basic.said("Op Type")} END AS op_type,
+        CASE WHEN {kind} = 'mix' AND ends_with({basic.said("Op Name")}, '_mix_aiv') THEN 'MIX_AIV'
+            ELSE CASE {kind} {cores} END END AS core,
         {basic.whole("Block Dim", "Block Num")} AS block_num,
         {basic.whole("Mix Block Dim", "Mix Block Num")} AS mix_block_num {row}""",
     )

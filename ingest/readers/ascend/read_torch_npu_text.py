@@ -140,7 +140,7 @@ def _state(claim: Claim, chosen: exports.Chosen, export: Export, draft: Draft) -
     see(draft)
     settle(draft, len(chosen.trace), one)
     give_back()
-    metrics = make_kernels(export.kernels, draft, one)
+    metrics = make_kernels(export.kernels, draft, one, export.cores)
     strangers.kernels(draft, chosen.kernels)
     if one is not None:
         say_shared(draft, one, claim.beside, claim.root)
@@ -202,6 +202,7 @@ class Export:
     matrix: bool  # whether there is a file of bandwidths between ranks
     groups: Mapping[str, str]  # hash of a group -> its name
     ranks: Mapping[str, tuple[int, ...]]  # name of a group -> its ranks
+    cores: csv_tables.Slices = ()  # every task with its kind of core
 
 
 def _spool(claim: Claim, chosen: exports.Chosen, draft: Draft) -> Export:
@@ -216,7 +217,8 @@ def _spool(claim: Claim, chosen: exports.Chosen, draft: Draft) -> Export:
     matrix = _find(claim, exports.COMMUNICATION[1])
     comm_json.read_matrix(matrix, draft, groups)
     tables = csv_tables.read(chosen.tables, draft, claim.device)
-    return Export(done, kernels, tables, matrix is not None, groups, dict(known.values()))
+    cores = [(path, read_csv(path, draft, f"core_csv_{at}")) for at, path in enumerate(chosen.cores)]
+    return Export(done, kernels, tables, matrix is not None, groups, dict(known.values()), cores)
 
 
 def _is_ours(name: str) -> bool:
@@ -295,22 +297,56 @@ def say_kernels(slices: csv_tables.Slices, draft: Draft) -> None:
             csv_tables.tell(file, "kernel", draft)
 
 
-def make_kernels(slices: csv_tables.Slices, draft: Draft, device: int | None = None) -> tuple[str, ...]:
+def make_kernels(
+    slices: csv_tables.Slices, draft: Draft, device: int | None = None, cores: csv_tables.Slices = ()
+) -> tuple[str, ...]:
     """Make the view ``kd``, one row per line of the files, and name the measurements it has as ``pmu_N``.
 
-    ``device``: of files about several devices the one that is meant.
+    ``device``: of files about several devices the one that is meant. ``cores``: what else says the core of a task.
     """
     say_kernels(slices, draft)
     files = [file for _, file in slices if file is not None]
     metrics = measured(files)
     selects = [_select(file, metrics, at) for at, file in enumerate(files)] or [_nothing()]
-    draft.keep("kd_all", " UNION ALL BY NAME ".join(selects))
+    draft.keep("kd_all", _with_cores(" UNION ALL BY NAME ".join(selects), cores))
     whole = f"ts BETWEEN {-LATEST} AND {LATEST} AND dur BETWEEN 0 AND {LATEST} AND name IS NOT NULL"
     ours = "true" if device is None else f"coalesce(device, {device}) = {device}"
-    broken = count(draft, f"SELECT count(*) FROM kd_all WHERE {ours} AND ({whole}) IS NOT TRUE")
+    _sum_rounded(draft, ours)
+    broken = count(draft, f"SELECT count(*) FROM kd_all WHERE {ours} AND NOT rounded AND ({whole}) IS NOT TRUE")
     draft.drop("kernel", Message("row_without_name_start_or"), broken)
-    draft.make(f"CREATE VIEW kd AS FROM kd_all WHERE {ours} AND {whole}")
+    draft.make(f"CREATE VIEW kd AS FROM kd_all WHERE {ours} AND NOT rounded AND {whole}")
     return metrics
+
+
+def _with_cores(every: str, slices: csv_tables.Slices) -> str:
+    """Rows of kernels; a core that they do not say is that of the one task with their stream, number and start."""
+    files = [file for _, file in slices if file is not None]
+    if not files:
+        return every
+    tasks = " UNION ALL ".join(
+        f"SELECT {file.whole('Device_id')} AS device, {file.whole(*columns.STREAM)} AS stream, "
+        f"{file.whole(*columns.TASK)} AS task, {file.ns(*columns.START)} AS ts, {file.said(*columns.CORE)} AS core "
+        f"FROM {file.name}" for file in files
+    )  # fmt: skip
+    return f"""SELECT k.* REPLACE (coalesce(k.core, t.core) AS core) FROM ({every}) k LEFT JOIN (
+        SELECT device, stream, task, ts, min(core) AS core FROM ({tasks}) GROUP BY ALL HAVING count(DISTINCT core) = 1
+        ) t ON t.device IS NOT DISTINCT FROM k.device AND t.stream = k.stream AND t.task = k.task AND t.ts = k.ts"""
+
+
+def _sum_rounded(draft: Draft, ours: str) -> None:
+    """Rows whose start lost its digits say nothing of when: of them only the sums are kept."""
+    lost = count(draft, f"SELECT count(*) FROM kd_all WHERE {ours} AND rounded")
+    if not lost:
+        return
+    draft.drop("kernel", Message("start_times_were_rounded"), lost)
+    draft.partial(None, Message("start_times_were_rounded"))
+    draft.provide(
+        "summary",
+        f"""SELECT 'kernel_details' AS source, coalesce(op_type, name) AS name, core AS category, count(*) AS count,
+        sum(dur)::BIGINT AS total_ns, min(dur) AS min_ns, max(dur) AS max_ns, NULL::VARCHAR AS args
+        FROM kd_all WHERE {ours} AND rounded AND dur BETWEEN 0 AND {LATEST} AND NOT comm
+        AND coalesce(op_type, name) IS NOT NULL GROUP BY ALL""",
+    )
 
 
 def pmu(metrics: Sequence[str], spans: str) -> str:
@@ -331,6 +367,7 @@ def _select(file: Csv, metrics: Sequence[str], at: int) -> str:
         "row": f"row + {at << 36}",
         "ts": file.ns(*columns.START),
         "dur": file.ns(*columns.DURATION),
+        "rounded": f"regexp_matches(coalesce({file.cell(*columns.START)}, ''), '{columns.ROUNDED}')",
         "name": name,
         "step": file.whole("Step Id"),
         "device": file.whole("Device_id"),
@@ -402,8 +439,7 @@ def tell(claim: Claim, draft: Draft, done: Pass, lanes: Sequence[Mapping[str, ob
     for reason, number in done.lost.items():
         draft.drop("span", reason, number)
     for reason in done.damage:
-        draft.partial("span", reason)
-        draft.partial(None, reason)
+        draft.cut(reason)
     if done.repeated:
         draft.note("arg", Message("arguments_that_repeat_span_s", {"n": done.repeated}))
     unnamed = sorted({str(lane["pid"]) for lane in lanes if lane["unnamed"]})
@@ -448,8 +484,9 @@ def _absent(claim: Claim, draft: Draft, there: Sequence[bool]) -> None:
     """Every table that has nothing says why, and what would record it."""
     level = rankdir.level(claim.root)
     has_trace = any(_TRACE.match(path.name) for path in claim.files)
-    no_trace = None if has_trace else Message("there_is_no_trace_view")
-    framework = Message("msprof_records_no_operators_framework") if prof_dir.NAME.match(claim.root.name) else None
+    by_msprof = prof_dir.NAME.match(claim.root.name) or rankdir.by_msprof(path.name for path in claim.files)
+    no_trace = None if has_trace else Message("there_is_no_msprof_json" if by_msprof else "there_is_no_trace_view")
+    framework = Message("msprof_records_no_operators_framework") if by_msprof else None
     lacking = (
         ("kernel", Message("no_device_tasks_were_recorded"), _DEVICE),
         ("host_op", framework or no_trace or Message("no_operators_were_recorded"), _DEVICE),

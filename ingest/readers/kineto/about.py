@@ -33,9 +33,9 @@ _CUDA = {
     "cuda_sync",
 }
 
-def about(draft: Draft, header: Mapping[str, Any], asked: Asked) -> str:
-    """Tell the facts of the rank; returns the backend."""
-    backend = backend_of(header, asked)
+def about(draft: Draft, header: Mapping[str, Any], asked: Asked, on_cpu: bool) -> str:
+    """Tell the facts of the rank; returns the backend. `on_cpu`: the job computed on the CPU, whatever is listed."""
+    backend = "cpu" if on_cpu else backend_of(header, asked)
     draft.fact("backend", backend)
     device_id = asked.most_used()
     draft.fact("device_id", head.whole(device_id))
@@ -47,13 +47,14 @@ def about(draft: Draft, header: Mapping[str, Any], asked: Asked) -> str:
     draft.fact("pid", int(number[1]) if number else None)
     job = _mapping(header.get("distributedInfo"))
     draft.fact("world_size", head.whole(job.get("world_size")))
+    draft.fact("talks_on_host", head.on_host(job))
     versions = {key: value for key, value in [*header.items(), *job.items()] if _VERSION_KEYS.search(key)}
     settings = {key: value for key, value in header.items() if key not in _OWN_KEYS and key not in versions}
     if job:
         settings["distributedInfo"] = {k: v for k, v in job.items() if k != "pg_config" and k not in versions}
-    memory = card.get("totalGlobalMem")
-    if isinstance(memory, int) and 0 < memory < 2**53:
-        settings["totalGlobalMem"] = memory  # of the device that the rank ran on
+    for name in ("totalGlobalMem", "numSms"):  # of the device that the rank ran on
+        if isinstance(number := card.get(name), int) and 0 < number < 2**53:
+            settings[name] = number
     draft.fact("versions", json.dumps(versions, ensure_ascii=False) if versions else None)
     draft.fact("settings", json.dumps(settings, ensure_ascii=False) if settings else None)
     errors = header.get("ERROR")
@@ -86,9 +87,13 @@ def _cards(header: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _card(header: Mapping[str, Any], device_id: object) -> Mapping[str, Any]:
-    """What the header says of a device; nothing where it does not tell which of several is meant."""
+    """What the header says of a device; nothing where it does not tell which of several is meant.
+
+    Where a container hides devices, tasks may have numbers that the header does not list: then all that are alike do.
+    """
     cards = {head.whole(card.get("id")): card for card in _cards(header)}
-    return cards.get(head.whole(device_id)) or (cards.popitem()[1] if len(cards) == 1 else {})
+    models = {tuple(str(card.get(of)) for of in ("name", "totalGlobalMem", "numSms")) for card in cards.values()}
+    return cards.get(head.whole(device_id)) or (cards.popitem()[1] if len(models) == 1 else {})
 
 
 def _groups(draft: Draft, job: Mapping[str, Any], asked: Asked) -> None:

@@ -30,6 +30,11 @@ _CAPTURES = f"""SELECT count(*) FROM marked JOIN sort s USING (shape) WHERE s.ki
     AND regexp_matches(s.text, '{CAPTURE}')"""
 
 
+#: Calls that launch kernels or graphs, of CUDA and ROCm. PyTorch records them with the host's activities too.
+LAUNCH = r"^(cuda|cu|hip)(Graph|Ext|Module|Cooperative)*Launch"
+_LAUNCHING = f"SELECT max(text) FROM sort WHERE kind = 'runtime' AND regexp_matches(text, '{LAUNCH}')"
+
+
 class Asked(Protocol):
     """Answers, by statements or by arrays."""
 
@@ -54,6 +59,9 @@ class Asked(Protocol):
     def talks(self) -> bool:
         """Whether device work communicates."""
 
+    def computes(self) -> bool:
+        """Whether device work does anything but communicate."""
+
     def suspected(self) -> int:
         """Kinds of events of which nothing tells whether they communicate."""
 
@@ -65,6 +73,9 @@ class Asked(Protocol):
 
     def captures(self) -> int:
         """How often a graph is captured."""
+
+    def launching(self) -> object:
+        """A call that launches device work, if there is one."""
 
     def ranges(self) -> bool:
         """Whether there are ranges of a hardware profiler."""
@@ -103,6 +114,9 @@ class InSql:
     def talks(self) -> bool:
         return count(self._draft, "SELECT count(*) FROM task WHERE kind = 'comm_op' OR fused") > 0
 
+    def computes(self) -> bool:
+        return count(self._draft, "SELECT count(*) FROM task WHERE kind <> 'comm_op'") > 0
+
     def suspected(self) -> int:
         return count(self._draft, _SUSPECTED)
 
@@ -114,6 +128,9 @@ class InSql:
 
     def captures(self) -> int:
         return count(self._draft, _CAPTURES)
+
+    def launching(self) -> object:
+        return self._first(_LAUNCHING)
 
     def ranges(self) -> bool:
         return count(self._draft, "SELECT count(*) FROM sort WHERE cat = 'cuda_profiler_range'") > 0

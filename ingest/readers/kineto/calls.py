@@ -114,15 +114,17 @@ class Calls:
         node = np.zeros(len(task.row), bool)
         node[linked] = graphs[src.look]
         operator = _joined(self._operators)
-        self._ask(draft, _some(operator, operators[operator.look]), task, node)
+        # As links._EARLIER has it.
+        earlier = (task.correlation != 0) & ~linked & (2 * int(linked.sum()) >= len(task.row))
+        self._ask(draft, _some(operator, operators[operator.look]), task, node, earlier)
         self._calls, self._operators, self._tasks = [], [], []
         return True
 
-    def _ask(self, draft: Draft, operator: _Operators, task: _Tasks, node: Bools) -> None:
+    def _ask(self, draft: Draft, operator: _Operators, task: _Tasks, node: Bools, earlier: Bools) -> None:
         """The operator of each task by its External id, as links._OPERATOR has it: the last with that id."""
         order = np.argsort(operator.external, kind="stable")
         ids, rows = operator.external[order], operator.row[order]
-        asked = task.external != 0
+        asked = (task.external != 0) & ~earlier
         last = np.searchsorted(ids, task.external, side="right") - 1
         found = asked & (last >= 0)
         found[found] = ids[last[found]] == task.external[found]

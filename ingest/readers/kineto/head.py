@@ -126,6 +126,13 @@ def groups(job: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(group) for group in listed if isinstance(group, Mapping) and group.get("pg_name") is not None]
 
 
+def on_host(job: Mapping[str, Any]) -> bool:
+    """Whether all of the job's groups communicate on the host: Gloo copies what lies on a device there and back."""
+    told = [job.get("backend"), *(group.get("backend_config") for group in groups(job))]
+    said = [str(text).lower() for text in told if text is not None]
+    return bool(said) and all({part.rpartition(":")[2] for part in text.split(",")} == {"gloo"} for text in said)
+
+
 def ranks_of(group: Mapping[str, Any]) -> list[int] | None:
     """The global ranks of a process group, written as a list or as the text of one. None if not told in full."""
     ranks = group.get("ranks")

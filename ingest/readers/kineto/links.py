@@ -59,14 +59,18 @@ FROM s JOIN f USING (id) GROUP BY f.row
 
 #: The operator of each task by its External id: it holds also where the launching call ends after the operator.
 #: Some versions number tasks apart from operators, and few ids meet by chance: then none is believed. The nodes of a
-#: graph are of the graph: the operator around its launch did not ask for each of them.
-_OPERATOR = """
+#: graph are of the graph: the operator around its launch did not ask for each of them. Where most tasks share a
+#: correlation with a call, one that shares it with none was launched before the recording, which numbered anew.
+_EARLIER = """{task}.correlation <> 0 AND {task}.row NOT IN (SELECT dst FROM linked_1)
+    AND (SELECT count(DISTINCT dst) FROM linked_1) * 2 >= (SELECT count(*) FROM task)"""
+_OPERATOR = f"""
 WITH op AS (
     SELECT h.external_id, max(h.row) AS op FROM host_raw h JOIN sort s USING (shape)
     WHERE s.kind = 'cpu_op' AND h.external_id IS NOT NULL GROUP BY h.external_id
 ), told AS (
     SELECT t.row, o.op, c.text LIKE '%GraphLaunch%' AS node FROM task t LEFT JOIN op o USING (external_id)
-    LEFT JOIN linked_1 l ON l.dst = t.row LEFT JOIN strings c ON c.code = (l.call >> 16) - 1 WHERE t.external_id <> 0
+    LEFT JOIN linked_1 l ON l.dst = t.row LEFT JOIN strings c ON c.code = (l.call >> 16) - 1
+    WHERE t.external_id <> 0 AND NOT ({_EARLIER.format(task="t")})
 )
 SELECT row, op FROM told WHERE op IS NOT NULL AND node IS NOT TRUE AND (SELECT 2 * count(op) >= count(*) FROM told)
 """

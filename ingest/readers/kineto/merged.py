@@ -2,19 +2,27 @@
 
 SGLang's merger writes ``[TP03-DP00] 4711``, older ones ``[TP03] 3`` or ``[TP0_EP0]...``. Each rank keeps its own
 processes, threads, streams and numbers (correlation, External id, flows). The header is that of the first rank alone.
+Files of TraceFuse have no labels; fused.py knows their ranks.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.events.source import open_source
 from npulens.ingest.messages import Message
 from npulens.ingest.readers import Facts
+from npulens.ingest.readers.kineto import fused
 
 #: Kinds of parallelism in the order in which ranks are usually counted: the last varies fastest.
 _KINDS = ("RANK", "DP", "PP", "EP", "TP")
@@ -24,8 +32,8 @@ _PART = r"(?:RANK|DP|PP|EP|TP)[-_ ]?\d{1,5}"
 #: No kind has as many.
 _EACH = 100_000
 #: What a labelled process looks like, as a text.
-LABELLED = rf"^\[(?i:{_PART}(?:[-_, ]+{_PART})*)\]"
-_LABEL = re.compile(LABELLED)
+_LABELLED = rf"^\[(?i:{_PART}(?:[-_, ]+{_PART})*)\]"
+_LABEL = re.compile(_LABELLED)
 _NUMBER = re.compile(r"(?i)(RANK|DP|PP|EP|TP)[-_ ]?(\d{1,5})")
 _IN_FILE = re.compile(rb'"pid"\s*:\s*"(\[[^"\]]{1,80}\])')
 #: How far a file is searched for labels, unpacked, and a labelled process at most: what a block's end may cut off.
@@ -34,7 +42,37 @@ _REACH, _BLOCK, _CUT = 16 << 30, 8 << 20, 160
 _MOST = 1024
 
 
-def device(process: str) -> int | None:
+#: Which texts are processes of one rank.
+Mine = Callable[[pa.Array], NDArray[np.bool_]]
+
+
+def processes_of(path: Path, device: int) -> Mine:
+    """Tells the processes of one of the file's ranks, by its number within it."""
+    if device >= 0:
+        return partial(_labelled, device)
+    ranks = fused.processes(path)
+    own = [process for process, rank in ranks.items() if _fused(rank) == device]
+    return partial(_named, pa.array(own, type=pa.string()))
+
+
+def _named(own: pa.Array, texts: pa.Array) -> NDArray[np.bool_]:
+    mine: NDArray[np.bool_] = pc.is_in(texts, value_set=own).to_numpy(zero_copy_only=False)
+    return mine
+
+
+def _labelled(device: int, texts: pa.Array) -> NDArray[np.bool_]:
+    mine: NDArray[np.bool_] = pc.match_substring_regex(texts, _LABELLED).to_numpy(zero_copy_only=False)
+    for at in np.flatnonzero(mine):
+        mine[at] = _number(texts[int(at)].as_py()) == device
+    return mine
+
+
+def _fused(rank: int) -> int:
+    """The number within a file of TraceFuse: below those of labels."""
+    return -1 - rank
+
+
+def _number(process: str) -> int | None:
     """The number of a labelled process's rank within its file: one number for one label, whatever others there are."""
     label = _LABEL.match(process)
     if label is None:
@@ -45,19 +83,24 @@ def device(process: str) -> int | None:
     return number
 
 
-def ranks(path: Path, head: bytes, whole: Facts) -> tuple[tuple[int, Facts], ...]:
+def ranks(path: Path, head: bytes, tail: bytes, whole: Facts) -> tuple[tuple[int, Facts], ...]:
     """The ranks that the file holds, by their numbers within it, with the facts of each. None if it is of one rank."""
-    if not any(_LABEL.match(text.decode("utf-8", "replace")) for text in _IN_FILE.findall(head)):
+    if any(_LABEL.match(text.decode("utf-8", "replace")) for text in _IN_FILE.findall(head)):
+        labels = [label for label in _labels(path) if _LABEL.match(label)]
+        numbers, source = _numbers({label: _parts(label) for label in labels})
+        return _facts(whole, {_number(label) or 0: rank for label, rank in numbers.items()}, source)
+    if fused.is_fused(head, tail):
+        told = {_fused(rank): rank for rank in fused.processes(path).values()}
+        return _facts(whole, told if len(told) <= _MOST else {}, "metadata")
+    return ()
+
+
+def _facts(whole: Facts, numbers: Mapping[int, int], source: str) -> tuple[tuple[int, Facts], ...]:
+    if len(numbers) < 2:
         return ()
-    labels = [label for label in _labels(path) if _LABEL.match(label)]
-    if len(labels) < 2:
-        return ()
-    numbers, source = _numbers({label: _parts(label) for label in labels})
-    world = max(whole.world_size or 0, len(labels), *(number + 1 for number in numbers.values()))
-    return tuple(
-        (number, replace(whole, rank=rank, rank_source=source, world_size=world))
-        for number, rank in sorted((device(label) or 0, rank) for label, rank in numbers.items())
-    )
+    world = max(whole.world_size or 0, len(numbers), *(rank + 1 for rank in numbers.values()))
+    each = (replace(whole, rank=rank, rank_source=source, world_size=world) for rank in numbers.values())
+    return tuple(sorted(zip(numbers, each, strict=True), key=lambda one: one[0]))
 
 
 def _numbers(labels: Mapping[str, Mapping[str, int]]) -> tuple[dict[str, int], str]:

@@ -8,6 +8,7 @@ with up to three decimals, since 1970 or, from 2024 on, since ``baseTimeNanoseco
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,14 +43,15 @@ def sniff(path: Path) -> Claim | None:
     if not head.is_kineto(first):
         return None
     facts = head.facts(path, first, last)
-    return Claim("kineto", path, (path,), facts, merged.ranks(path, first, facts))
+    return Claim("kineto", path, (path,), facts, merged.ranks(path, first, last, facts))
 
 
 def read(claim: Claim, draft: Draft) -> None:
     """Fill a draft from one trace file."""
     path = claim.files[0]
     draft.take_hold()
-    trace, spools = scan(path, COLUMNS), Spools(draft, claim.device)
+    mine = None if claim.device is None else merged.processes_of(path, claim.device)
+    trace, spools = scan(path, COLUMNS), Spools(draft, mine)
     done, batch = 0, None
     for batch in trace:
         spools.add(batch)
@@ -77,7 +79,7 @@ def _give(claim: Claim, draft: Draft, trace: Scan, spools: Spools, made: few.Mad
     made.found.say(draft)
     if claim.device is not None:  # the header is of the first rank alone
         draft.fact("world_size", claim.facts.world_size)
-    backend = about(draft, trace.header, made)
+    backend = about(draft, trace.header, made, False)
     cover(draft, spools, backend, 0, made)
 
 
@@ -95,7 +97,7 @@ def _state(claim: Claim, draft: Draft, trace: Scan, spools: Spools, shift: int) 
     series(draft, shift, memory=rows["memory_raw"] > 0, counters=rows["count_raw"] + rows["count_rest_raw"] > 0)
     if claim.device is not None:  # the header is of the first rank alone
         draft.fact("world_size", claim.facts.world_size)
-    backend = about(draft, trace.header, asked)
+    backend = about(draft, trace.header, asked, on_cpu > 0)
     if spools.spans is not None:
         draft.spans = spools.spans.ordered(draft, shift)
         if draft.spans is None:
@@ -124,8 +126,7 @@ def _losses(draft: Draft, trace: Scan, spools: Spools) -> None:
         alone = "SELECT count(*) FROM unpaired ANTI JOIN edge ON edge.end_row = unpaired.row"
         draft.drop("span", Message("begin_or_end_without_its"), count(draft, alone))
     if trace.truncated:
-        draft.partial(None, trace.truncated)
-        draft.partial("span", trace.truncated)
+        draft.cut(trace.truncated)
 
 
 # Steps, memory and counters: what Kineto marks in time rather than as spans.
@@ -228,6 +229,10 @@ _COVERAGE_METRICS = f"{_PROFILE}(experimental_config=_ExperimentalConfig(profile
 
 #: What only torch_npu's own profiler records of an NPU.
 _ASCEND = "torch_npu.profiler.profile(experimental_config=_ExperimentalConfig({}))"
+#: Categories of the host's calls: without them, communication alone is what somebody kept of a trace.
+_OF_THE_HOST = {
+    "cpu_op", "operator", "python_function", "cuda_runtime", "cuda_driver", "runtime", "privateuse1_runtime",
+}  # fmt: skip
 Lack = tuple[str, Message, str | None]
 
 
@@ -235,7 +240,7 @@ def cover(draft: Draft, spools: Spools, backend: str, on_cpu: int, asked: Asked)
     """Say of each table that is empty, or lacks what it is for, why."""
     activities = f"{_PROFILE}(activities=[ProfilerActivity.CPU, ProfilerActivity.{_ACTIVITY.get(backend, 'CUDA')}])"
     device = _cpu(draft, on_cpu) if on_cpu else _device(draft, spools, activities, backend == "npu", asked)
-    for table, why, setting in (*device, *_unmeasured(spools, backend == "npu", asked), *_host(spools, asked)):
+    for table, why, setting in (*device, *_unmeasured(spools, backend == "npu", asked), *_host(draft, spools, asked)):
         draft.absent(table, why, setting)
     if times := asked.captures():  # launches within it run nothing: there may be thousands, and no device work
         draft.note("kernel", Message("host_records_graph_times_what", {"n": times}))
@@ -255,13 +260,21 @@ def cover(draft: Draft, spools: Spools, backend: str, on_cpu: int, asked: Asked)
 
 def _device(draft: Draft, spools: Spools, activities: str, npu: bool, asked: Asked) -> Iterator[Lack]:
     if not spools.rows["device_raw"]:
-        yield from (
-            (table, Message("no_device_activity_in_file"), activities) for table in ("kernel", "transfer", "comm")
-        )
+        why, setting = Message("no_device_activity_in_file"), activities
+        if call := asked.launching():
+            why = Message("device_work_was_launched_but", {"call": call})
+            tracer = "roctracer" if str(call).startswith("hip") else "CUPTI"
+            setting = Message("activities_or_driver", {"setting": activities, "tracer": tracer})
+        yield from ((table, why, setting) for table in ("kernel", "transfer", "comm"))
         if not spools.rows["flow_raw"]:
-            yield "link", Message("no_device_activity_in_file"), activities
+            yield "link", why, setting
+    elif not asked.cats() & _OF_THE_HOST and not asked.computes():
+        yield "kernel", Message("computing_unrecorded"), activities
     elif not asked.talks():
-        if draft.facts.get("world_size", 1) == 1 and not asked.suspected():
+        if draft.facts.get("talks_on_host") and not asked.suspected():
+            setting = f"torch.distributed.init_process_group(backend='{'hccl' if npu else 'nccl'}')"
+            yield "comm", Message("gloo_communicates_on_host"), setting
+        elif draft.facts.get("world_size", 1) == 1 and not asked.suspected():
             draft.note("comm", Message("no_communication_ran_on_device"))  # recorded, and none
     elif "Collective name" not in spools.seen and not (npu and asked.sized()):
         setting = (_ASCEND.format("profiler_level=Level1") if npu else Message("pytorch_or_later", {"version": "2.4"}))
@@ -270,7 +283,10 @@ def _device(draft: Draft, spools: Spools, activities: str, npu: bool, asked: Ask
 
 def _cpu(draft: Draft, tasks: int) -> Iterator[Lack]:
     """Of a job on a CPU its operators are the device's work: nothing is copied between host and device."""
-    draft.note("kernel", Message("cpu_is_the_device", {"n": tasks}))
+    if count(draft, "SELECT count(*) FROM task WHERE kind = 'kernel'"):
+        draft.note("kernel", Message("cpu_is_the_device", {"n": tasks}))
+    else:
+        yield "kernel", Message("cpu_computing_unrecorded"), f"{_PROFILE}(activities=[ProfilerActivity.CPU, ...])"
     draft.note("transfer", Message("cpu_copies_nothing"))
     if count(draft, "SELECT count(*) FROM task WHERE kind = 'comm_op'"):
         return
@@ -288,14 +304,22 @@ def _unmeasured(spools: Spools, npu: bool, asked: Asked) -> Iterator[Lack]:
         yield "pmu", Message("no_hardware_metrics_in_file"), setting
 
 
-def _host(spools: Spools, asked: Asked) -> Iterator[Lack]:
+def _unless_on(draft: Draft, setting: str, why: Message) -> tuple[Message, str | None]:
+    """Why a table lacks something, and the setting that records it unless that was on."""
+    wanted = f"{_PROFILE}({setting}=True)"
+    if json.loads(str(draft.facts.get("settings") or "{}")).get(setting) in (1, True):
+        return Message("setting_was_on", {"setting": wanted}), None
+    return why, wanted
+
+
+def _host(draft: Draft, spools: Spools, asked: Asked) -> Iterator[Lack]:
     if not asked.cats() & {"cpu_op", "operator"}:
         yield "host_op", Message("no_operators_were_recorded"), f"{_PROFILE}(activities=[ProfilerActivity.CPU, ...])"
     elif not spools.seen & {"Input Dims", "Input dims"}:
-        yield "host_op", Message("input_shapes_were_not_recorded"), f"{_PROFILE}(record_shapes=True)"
+        yield "host_op", *_unless_on(draft, "record_shapes", Message("input_shapes_were_not_recorded"))
     if not spools.rows["memory_raw"]:
         for table in ("memory_event", "memory_sample"):
-            yield table, Message("memory_was_not_recorded"), f"{_PROFILE}(profile_memory=True)"
+            yield table, *_unless_on(draft, "profile_memory", Message("memory_was_not_recorded"))
     elif "Total Allocated" not in spools.seen:
         yield (
             "memory_sample", Message("totals_pools_were_not_recorded"), Message("pytorch_or_later", {"version": "1.10"})
@@ -304,7 +328,7 @@ def _host(spools: Spools, asked: Asked) -> Iterator[Lack]:
         if asked.frames():
             yield "stack", Message("python_frames_are_spans_kind"), None
         else:
-            yield "stack", Message("python_frames_were_not_recorded"), f"{_PROFILE}(with_stack=True)"
+            yield "stack", *_unless_on(draft, "with_stack", Message("python_frames_were_not_recorded"))
     if not asked.steps():
         yield (
             "step",

@@ -20,8 +20,8 @@ def _named(cats: tuple[str, ...]) -> str:
 
 
 _DEVICE_KIND = f"""CASE
-    WHEN cat IN ('cpu_op', 'operator') THEN 'kernel'
-    WHEN cat = 'user_annotation' THEN CASE WHEN starts_with(name, 'gloo:') THEN 'comm_op' ELSE 'kernel' END
+    WHEN cat IN ('cpu_op', 'operator', 'user_annotation') THEN
+        CASE WHEN starts_with(name, 'gloo:') THEN 'comm_op' ELSE 'kernel' END
     WHEN cat IN ('gpu_user_annotation', {_named(npu.NOTES)}) THEN 'device_annotation'
     WHEN cat IN ('cuda_sync', 'xpu_sync') THEN 'wait'
     WHEN cat IN ('gpu_memcpy', 'memcpy', {_named(npu.COPIES)}) THEN 'memcpy'

@@ -64,9 +64,9 @@ _HOST_KEYS = [key for group in (SPAN_ARGS, HOST_ARGS) for keys, _ in group.value
 class Spools:
     """The raw tables of one trace while its batches come in."""
 
-    def __init__(self, draft: Draft, device: int | None = None) -> None:
-        """``device``: which of several ranks of the file is meant (ingest/readers/kineto/merged.py)."""
-        self._draft, self._device = draft, device
+    def __init__(self, draft: Draft, mine: merged.Mine | None = None) -> None:
+        """``mine``: tells the processes of the rank that is meant, where the file holds several."""
+        self._draft, self._of_mine = draft, mine
         self._spools: dict[str, Spool] = {name: draft.spool(name, schema) for name, schema in SCHEMAS.items()}
         self._sides: NDArray[np.uint8] = np.zeros(1, np.uint8)  # by code + 1: on which side a category is
         self._used: NDArray[np.uint8] = np.ones(1, np.uint8)  # by code + 1: met as more than the id of a flow
@@ -133,7 +133,7 @@ class Spools:
 
     def others(self, pid: NDArray[np.int32]) -> Mask | None:
         """Which processes are another rank's; None if the file is of one."""
-        return None if self._device is None else ~self._mine[pid + 1]
+        return None if self._of_mine is None else ~self._mine[pid + 1]
 
     def _learn(self, first: int, texts: pa.Array) -> None:
         self.write("strings_raw", {"code": np.arange(first, first + len(texts), dtype=np.int32), "text": texts})
@@ -145,10 +145,9 @@ class Spools:
             said = pc.or_(pc.equal(texts, "record_param_comms"), pc.starts_with(texts, "c10d::"))
             self._asked = grown(self._asked, first + 1 + len(texts))
             self._asked[first + 1 : first + 1 + len(texts)] = said.to_numpy(zero_copy_only=False)
-        if self._device is not None:
+        if self._of_mine is not None:
             self._mine = grown(self._mine, first + 1 + len(texts))
-            for at in np.flatnonzero(pc.match_substring_regex(texts, merged.LABELLED).to_numpy(False)):
-                self._mine[first + 1 + at] = merged.device(texts[int(at)].as_py()) == self._device
+            self._mine[first + 1 : first + 1 + len(texts)] = self._of_mine(texts)
 
     def write(self, table: str, columns: Mapping[str, Any]) -> None:
         """Append columns to a raw table."""

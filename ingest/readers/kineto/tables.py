@@ -35,9 +35,9 @@ _COPIES, _TALKS = "t.kind = 'memcpy'", "(t.kind = 'comm_op' OR t.fused)"
 
 ALGORITHM = r"(?i)_((?:ring|tree|nvls(?:_tree)?|collnet\w*?|pat)_(?:ll128|ll|simple))"
 
-#: Spans whose arguments are put together at once, and given back at once.
-_STRETCH, _FEW, _MANY = 300_000, 100_000, 40_000
-#: Spans of a device whose arguments are put together at once, and among which a few are joined at once.
+#: Spans whose arguments are put together at once, and given back at once; tasks that are joined at once.
+_STRETCH, _FEW, _MANY = 300_000, 100_000, 100_000
+#: Spans of a device whose arguments are put together at once.
 _MOST = 200_000
 
 
@@ -53,8 +53,9 @@ def provide(
 
     def apart(which: str) -> bool:
         """Whether tasks are too many to be joined at once."""
-        some = device > _MANY and count(draft, f"SELECT count(*) FROM task t WHERE {which}") > _MANY
-        return some or device > _MOST or not draft.straight
+        return not draft.straight or (
+            device > _MANY and count(draft, f"SELECT count(*) FROM task t WHERE {which}") > _MANY
+        )
 
     draft.provide("span", shape.spans(shift_ns))
     if "host_op" not in draft.ready:

@@ -102,6 +102,8 @@ def _tell(found: dict[str, Path], draft: Draft) -> None:
 # What MindSpore's files hold only as averages and sums, and as settings: rows of ``summary``, verbatim in ``args``.
 _MS = 1_000_000
 _SMALL, _LARGE = 1 << 16, 64 << 20
+#: What versions call the column that holds an operator's name with its scope.
+_FULL_NAMES = ("full_kernel_name", "full_op_name")
 _ROW = pa.schema([("source", pa.string()), ("name", pa.string()), ("category", pa.string()), ("args", pa.string())])
 _COUNTER = pa.schema([("device_start_count", pa.int64()), ("device_freq_mhz", pa.float64())])
 _RULE = re.compile(r"^[-=\s]*(?:op compute time)?[-=\s]*$")
@@ -123,14 +125,14 @@ def least_tick(path: Path | None, draft: Draft) -> int | None:
 
 def provide(found: Mapping[str, Path], draft: Draft) -> None:
     """Provide the sums and averages of every file that is here."""
-    for role, name, source in (
-        ("types", "kernel_type", "aicore_intermediate_type"),
-        ("details", "full_kernel_name", "aicore_intermediate_detail"),
-        ("flops", "full_kernel_name", "flops"),
-        ("pipeline", "op_type", "minddata_pipeline"),
+    for role, names, source in (
+        ("types", ("kernel_type", "op_type"), "aicore_intermediate_type"),
+        ("details", _FULL_NAMES, "aicore_intermediate_detail"),
+        ("flops", _FULL_NAMES, "flops"),
+        ("pipeline", ("op_type",), "minddata_pipeline"),
     ):
         if role in found:
-            _table(found[role], role, name, source, draft)
+            _table(found[role], role, names, source, draft)
     for role, source in (("op_times", "op_compute_time"), ("op_type_times", "op_compute_time_detail")):
         if role in found:
             draft.table(f"{role}_rows", list(_lines(found[role], source, draft)), _ROW)
@@ -140,7 +142,7 @@ def provide(found: Mapping[str, Path], draft: Draft) -> None:
         draft.provide("summary", "SELECT * FROM queue_rows")
 
 
-def _table(path: Path, role: str, name: str, source: str, draft: Draft) -> None:
+def _table(path: Path, role: str, names: tuple[str, ...], source: str, draft: Draft) -> None:
     """A CSV file whose rows say something of one name each."""
     file = read_csv(path, draft, f"{role}_raw")
     if file is None:
@@ -148,8 +150,13 @@ def _table(path: Path, role: str, name: str, source: str, draft: Draft) -> None:
         return
     if file.damage:
         draft.partial("summary", file.damage)
-    total = f"scaled({file.cell('total_time')}, {_MS})" if role == "types" else "NULL::BIGINT"
     times = file.whole("execution_frequency")
+    total = {
+        "types": f"scaled({file.cell('total_time')}, {_MS})",
+        # The mean of one execution; how often it ran older versions do not say.
+        "details": f"scaled({file.cell('execution_time')}, {_MS}) * coalesce({times}, 1)",
+    }.get(role, "NULL::BIGINT")
+    name = file.column(*names) or names[0]
     taken = (name, *(("total_time", "execution_frequency") if role == "types" else ("execution_frequency",)))
     lost = f"SELECT count(*) FROM {file.name} WHERE {file.said(name)} IS NULL"
     draft.drop(
@@ -263,6 +270,9 @@ _TENSORS = {
     for ours in ("input", "output")
     for column, key in (("shapes", "shape"), ("dtypes", "data_type"), ("formats", "format"))
 }
+#: What an operator of communication does: stream_11_0_Receive-op2068, AllReduce-op8. Others do not say
+#: (stream_7_parallel_0). The number is that of the operator in its graph, no group's.
+_COLLECTIVE = r"""nullif(lower(regexp_extract(name, '^(?:stream_\d+_\d+_)?([A-Za-z]+)-op\d+$', 1)), '')"""
 _SHORT = "regexp_extract(fullname, '[^/]*$')"
 
 
@@ -306,7 +316,8 @@ def provide_spans(draft: Draft, framework: Path | None, kept: Kept) -> None:
         draft.absent("kernel", Message("timeline_holds_no_operators"), None)
     draft.provide(
         "comm",
-        "SELECT span_id, span_id AS op_span_id, stream FROM placed WHERE kind = 'comm_op'",
+        f"SELECT span_id, span_id AS op_span_id, {_COLLECTIVE} AS collective, stream FROM placed "
+        "WHERE kind = 'comm_op'",
     )
     draft.provide("arg", _arguments())
 
@@ -362,7 +373,7 @@ def _framework(draft: Draft, path: Path | None) -> None:
     rows = draft.keep(
         "named",
         f"""SELECT fullname, any_value(type) AS type, any_value(task_id) AS task_id, any_value(block_num) AS block_num
-        FROM (SELECT {file.said("full_kernel_name", "op_name")} AS fullname, {file.said("kernel_type")} AS type,
+        FROM (SELECT {file.said(*_FULL_NAMES, "op_name")} AS fullname, {file.said("kernel_type", "op_type")} AS type,
             {file.whole("task_id")} AS task_id, {file.whole("block_dim")} AS block_num FROM framework_raw)
         WHERE fullname IS NOT NULL GROUP BY fullname HAVING count(*) = 1""",
     )

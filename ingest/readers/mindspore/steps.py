@@ -74,31 +74,41 @@ def none(draft: Draft) -> None:
 
 
 def _ns(file: Csv, column: str) -> str:
-    ns = f"TRY(try_cast({file.cell(column)} AS BIGINT) * {TICK_NS})"
+    return _ticks(file.cell(column))
+
+
+def _ticks(cell: str) -> str:
+    """SQL: a cell's ticks in ns."""
+    ns = f"TRY(try_cast({cell} AS BIGINT) * {TICK_NS})"
     return f"CASE WHEN {ns} <= {LATEST_NS} THEN {ns} END"
 
 
 def _gathers(file: Csv, draft: Draft) -> None:
-    """One row for every pair of columns that begins and ends something, and every step."""
+    """One row for every pair of columns that begins and ends something, and every step.
+
+    A file has hundreds of such pairs. So one SELECT lays them below each other, whatever their number.
+    """
     pairs = [match["name"] for column in file.columns if (match := _GATHER.match(column))
              and file.has(f"{match['name']}_end_point")]  # fmt: skip
-    selects = [_gather(file, name) for name in pairs]
-    if not selects:
+    if not pairs:
         draft.con.execute(f"CREATE VIEW gathers AS {_NO_GATHERS}")
         return
-    made = " UNION ALL ".join(selects)
-    draft.keep("gathers", f"SELECT * FROM ({made}) SEMI JOIN steps USING (row) WHERE ts >= 0 AND dur >= 0")
-    lost = f"SELECT count(*) * {len(selects)} - (SELECT count(*) FROM gathers) FROM steps"
+    names, streams = ", ".join(map(literal, pairs)), ", ".join(map(_stream, pairs))
+    begins, ends = (", ".join(file.cell(f"{name}_{point}") for name in pairs) for point in ("start_point", "end_point"))
+    laid = f"""SELECT row, unnest([{names}]) AS name, unnest([{streams}]::BIGINT[]) AS stream,
+        unnest([{begins}]) AS begin_cell, unnest([{ends}]) AS end_cell FROM steps_raw SEMI JOIN steps USING (row)"""
+    draft.keep(
+        "gathers",
+        f"""SELECT row, name, stream, ts, end_ts - ts AS dur FROM (
+            SELECT row, name, stream, {_ticks("begin_cell")} AS ts, {_ticks("end_cell")} AS end_ts FROM ({laid}))
+        WHERE ts >= 0 AND end_ts >= ts""",
+    )
+    lost = f"SELECT count(*) * {len(pairs)} - (SELECT count(*) FROM gathers) FROM steps"
     draft.drop("span", Message("communication_step_trace_without_beginning"), count(draft, lost))
 
 
-def _gather(file: Csv, name: str) -> str:
-    begin, end = _ns(file, f"{name}_start_point"), _ns(file, f"{name}_end_point")
-    stream = match[1] if (match := _STREAM.match(name)) else "NULL"
-    return (
-        f"SELECT row, {literal(name)} AS name, {stream}::BIGINT AS stream, {begin} AS ts, {end} - {begin} AS dur "
-        "FROM steps_raw"
-    )
+def _stream(name: str) -> str:
+    return match[1] if (match := _STREAM.match(name)) else "NULL"
 
 
 def whole(draft: Draft) -> Kept:

@@ -150,7 +150,7 @@ ASKED: dict[str, Callable[[Con], Callable[[Con], object]]] = {
     "counters.busy": _busy, "counters.clocks": _plain(counters.clocks), "counters.points": _points,
     "counters.series": _plain(counters.series),
     "efficiency.efficiency": _of_run(efficiency.efficiency),
-    "efficiency.members": _plain(lambda con: efficiency.members(con, "type", EVERY)),
+    "kernels.members": _plain(lambda con: kernels.members(con, "type", EVERY)),
     "efficiency.modules": _of_run(modules), "efficiency.rates": _plain(efficiency.rates),
     "efficiency.whole": _of_run(efficiency.whole),
     "kernel_detail.blocks": _of_group(kernel_detail.blocks), "kernel_detail.pipes": _of_group(kernel_detail.pipes),

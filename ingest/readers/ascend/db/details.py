@@ -6,7 +6,7 @@ from npulens.ingest.messages import Message
 from npulens.ingest.readers.ascend.db.raw import unique
 from npulens.ingest.readers.ascend.db.tasks import MSTX, span_id
 from npulens.ingest.readers.ascend.device import OWN_KERNELS
-from npulens.ingest.readers.ascend.helpers import said
+from npulens.ingest.readers.ascend.helpers import core, said
 from npulens.ingest.readers.ascend.stage import count
 from npulens.ingest.tables import comm_facts
 from npulens.ingest.tables.draft import Draft
@@ -23,11 +23,6 @@ _DTYPE_BYTES = f"CASE dtype {whens(DTYPE_BYTES)} END"
 DIRECTION = {0: "h2h", 1: "h2d", 2: "d2h", 3: "d2d", 5: "d2d", 6: "h2d", 7: "d2h"}
 _DIRECTION = f"CASE m.memcpyOperation {whens(DIRECTION)} END"
 WAYS = {"host%to%device": "h2d", "device%to%host": "d2h", "device%to%device": "d2d", "host%to%host": "h2h"}
-#: The core of a kernel by the type of its task, where the kernel itself does not say (Level0).
-_CORE = (
-    "CASE t.type WHEN 'KERNEL_AICORE' THEN 'AI_CORE' WHEN 'KERNEL_AIVEC' THEN 'AI_VECTOR_CORE' "
-    "WHEN 'KERNEL_AICPU' THEN 'AI_CPU' ELSE t.type END"
-)
 TENSORS = {
     f"{ours}_{what}": f"{ours}{theirs}"
     for ours in ("input", "output")
@@ -49,7 +44,7 @@ def _kernels(draft: Draft) -> None:
     tensors = ", ".join(f"told(trim(c.{theirs}, '\"')) AS {ours}" for ours, theirs in TENSORS.items())
     draft.provide(
         "kernel",
-        f"""SELECT t.span_id, told(c.opType) AS op_type, coalesce(told(c.taskType), {_CORE}) AS core,
+        f"""SELECT t.span_id, told(c.opType) AS op_type, coalesce({core("told(c.taskType)")}, {core("t.type")}) AS core,
         t.type AS task_type, t.stream, t.task_id, t.model_id, t.context_id,
         CASE WHEN told(c.opType) IS NOT NULL THEN number(c.blockNum) END AS block_num,
         CASE WHEN told(c.opType) IS NOT NULL THEN number(c.mixBlockNum) END AS mix_block_num,

@@ -26,3 +26,6 @@ NOT_PMU = (
     "Model Name", "Infer ID", "Iteration ID", "Index ID", "Op ID", "Thread ID", "Batch ID",
     "task_stop(us)",
 )  # fmt: skip
+
+#: A large number that lost whole digits: 1.77710E+15. Spreadsheets write stamps so.
+ROUNDED = r"^\s*\d((\.\d{0,8})?[eE]\+?0?(9|1[0-4])|(\.\d{0,14})?[eE]\+?1[5-9])\s*$"

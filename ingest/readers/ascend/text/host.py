@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npulens.ingest.messages import Message
 from npulens.ingest.readers.ascend.stage import count, frames
-from npulens.ingest.tables.draft import Draft
+from npulens.ingest.tables.draft import Draft, union
 from npulens.ingest.tables.marks import ENGINE_STEP, PROFILER_STEP, STEP_MARK, engine_steps
 
 DEVICE = "('hardware', 'comm_group', 'comm_plane')"
@@ -134,6 +134,10 @@ def _steps(draft: Draft) -> None:
     elif count(draft, "SELECT count(*) FROM step_device"):
         draft.provide("step", "SELECT *, device_ts_ns AS ts_ns, 'kernel_details' AS source FROM step_device")
         draft.note("step", Message("no_profilerstep_marks_windows"))
+    elif draft.has("profiler_step") and count(
+        draft, f"SELECT count(step) FROM ({union(draft.selects['profiler_step'])})"
+    ):
+        draft.absent("step", Message("steps_are_listed_without_times"), Message("setting_whole_export"))
     else:
         setting = Message("after_each_step", {"setting": "prof.step()"})
         draft.absent("step", Message("nothing_marks_steps"), setting)

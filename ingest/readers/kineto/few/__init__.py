@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from npulens.ingest.readers.kineto import npu
 from npulens.ingest.readers.kineto.about import backend_of
-from npulens.ingest.readers.kineto.asked import CAPTURE
+from npulens.ingest.readers.kineto.asked import CAPTURE, LAUNCH
 from npulens.ingest.readers.kineto.few import comm, links, series, tables, trace
 from npulens.ingest.readers.kineto.few.comm import Rest
 from npulens.ingest.readers.kineto.few.links import Tasks
@@ -76,6 +76,9 @@ class Made:
     def talks(self) -> bool:
         return self.tasks is not None and len(comm.rows_of(self.trace, self.tasks)) > 0
 
+    def computes(self) -> bool:
+        return self.tasks is not None and not self.trace.shapes.where("comm_op")[self.tasks.of].all()
+
     def suspected(self) -> int:
         return 0
 
@@ -89,6 +92,11 @@ class Made:
         shapes = self.trace.shapes
         begins = truths(pc.match_substring_regex(shapes.name, CAPTURE)) & shapes.where("runtime")
         return int(begins[self.trace.of].sum())
+
+    def launching(self) -> object:
+        shapes = self.trace.shapes
+        launches = truths(pc.match_substring_regex(shapes.name, LAUNCH)) & shapes.where("runtime")
+        return max(shapes.name.filter(pa.array(launches)).to_pylist(), default=None)
 
     def ranges(self) -> bool:
         return False

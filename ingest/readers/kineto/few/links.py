@@ -46,9 +46,10 @@ def make(trace: Trace, found: Found) -> Tasks:
     linked = call >= 0
     src = at(host.ints("row"), call)
     shape = at(host.ints("shape"), call)
-    tasks = Tasks(
-        place, row, ts, of[place], _operators(trace, device.ints("external_id")[place], shape), src, shape, linked
-    )
+    # As _EARLIER of the other way has it.
+    earlier = (correlation != 0) & (correlation != NONE) & ~linked & (2 * int(linked.sum()) >= len(place))
+    external = np.where(earlier, NONE, device.ints("external_id")[place])
+    tasks = Tasks(place, row, ts, of[place], _operators(trace, external, shape), src, shape, linked)
     latency = np.where(linked, ts - at(host.ints("ts"), call, 0), NONE)
     _give(found, src[linked], row[linked], "correlation", latency[linked])
     missing = int((~linked).sum())

@@ -20,7 +20,7 @@ from npulens.ingest.tables.steps import Ints
 
 _COPIES, _FILLS = ("gpu_memcpy", "memcpy", *npu.COPIES), ("gpu_memset", "memset", *npu.FILLS)
 _OF_DEVICE = {
-    "cpu_op": "kernel", "operator": "kernel", "cuda_sync": "wait", "xpu_sync": "wait",
+    "cuda_sync": "wait", "xpu_sync": "wait",
     **dict.fromkeys(("gpu_user_annotation", *npu.NOTES), "device_annotation"),
     **dict.fromkeys(_COPIES, "memcpy"), **dict.fromkeys(_FILLS, "memset"),
     **dict.fromkeys(("collective_comm", *npu.COLLECTIVES), "comm_op"),
@@ -152,7 +152,7 @@ class Trace:
 
 
 def _of_device(cat: str, name: str, holds: Mapping[str, bool]) -> str:
-    if cat == "user_annotation":
+    if cat in ("cpu_op", "operator", "user_annotation"):
         return "comm_op" if name.startswith("gloo:") else "kernel"
     if cat == "mtia_ccp_events":
         return _MTIA.get(name, "kernel")

@@ -36,7 +36,6 @@ from npulens.ingest.tables.steps import Ints
 #: What a queue entry's number is more by, since 2025.
 _QUEUED = 5 << 28
 _COLLECTIVE = re.compile(r"(?:hcom_)?([A-Za-z]+)")
-_CORES = {"KERNEL_AICORE": "AI_CORE", "KERNEL_AIVEC": "AI_VECTOR_CORE", "KERNEL_AICPU": "AI_CPU"}
 
 
 @dataclass(frozen=True)
@@ -66,14 +65,14 @@ def _kernels(made: All) -> None:
     compute, type_ = tasks.compute[rows], tasks.type.take(rows)
     op_type = told(info.texts("opType"))
     typed = np.where(op_type.take(compute).there, compute, -1)
-    core = type_.map(lambda known: pa.array([_CORES.get(one, one) for one in known.to_pylist()], pa.string()))
+    own = told(info.texts("taskType")).take(compute)
     tensors = {
         ours: told(info.texts(theirs).map(lambda known: pc.utf8_trim(known, '"'))).take(compute)
         for ours, theirs in details.TENSORS.items()
     }
     found.give("kernel", {
         "span_id": tasks.ids[rows], "op_type": op_type.take(compute),
-        "core": first(told(info.texts("taskType")).take(compute), core), "task_type": type_,
+        "core": first(own.map(helpers.cores), type_.map(helpers.cores)), "task_type": type_,
         "stream": tasks.stream[rows], "task_id": tasks.task_id[rows],
         "model_id": number(made.raws["TASK"].ints("modelId"))[rows],
         "context_id": number(made.raws["TASK"].ints("contextId"))[rows],

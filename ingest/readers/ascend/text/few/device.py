@@ -271,10 +271,11 @@ def give(made: Device, trace: Trace, kernels: Kernels, found: Found) -> None:
     of, place = made.kernel[rows], made.hw[rows]
     type_ = made.type.take(rows)
     written = type_.only(type_.where(lambda known: pc.not_equal(known, "")))
-    core = kernels.said(*columns.CORE).take(of)
+    core, known = kernels.said(*columns.CORE).take(of), helpers.cores
     block = at(kernels.whole(*columns.BLOCK), of)
     found.give("kernel", {
-        "span_id": made.row[rows], "op_type": kernels.said(*columns.TYPE).take(of), "core": first(core, written),
+        "span_id": made.row[rows], "op_type": kernels.said(*columns.TYPE).take(of),
+        "core": first(core.map(known), written.map(known)),
         "task_type": written, "stream": _filled(made.stream[rows], at(kernels.stream, of)),
         "task_id": _filled(trace.ints("task")[place], at(kernels.task, of)),
         "model_id": _filled(known_id(trace.ints("model")[place]), at(kernels.whole("Model ID"), of)),

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from npulens.ingest.readers.ascend.text import columns
 from npulens.ingest.readers.ascend.text.few.cells import Cells
 from npulens.ingest.readers.ascend.text.trace_view import LATEST
-from npulens.ingest.tables.arrays import Texts, is_one
+from npulens.ingest.tables.arrays import Texts, Unusual, is_one, matches
 from npulens.ingest.tables.held import Bools
 from npulens.ingest.tables.steps import Ints
 
@@ -68,6 +68,8 @@ def make(cells: Cells | None, metrics: Sequence[str]) -> Kernels:
         return Kernels(
             None, nothing, nothing, nothing, no_text, nothing, nothing, nothing, nothing, np.zeros(0, bool), (), 0
         )
+    if cells.cell(*columns.START).where(matches(columns.ROUNDED)).any():
+        raise Unusual
     ts, dur, name = cells.ns(*columns.START), cells.ns(*columns.DURATION), cells.said(*columns.NAME)
     whole = (ts >= -LATEST) & (ts <= LATEST) & (dur >= 0) & (dur <= LATEST) & name.there
     rows = np.flatnonzero(whole)

@@ -42,6 +42,7 @@ class Visit:
 
     def __init__(self, page: playwright.Page, url: str) -> None:
         self.page, self.url = page, url
+        page.set_default_timeout(120_000)  # of a click or a wait: beside other tests a page may take that long
         self.errors: list[str] = []
         self.requests: list[str] = []
         page.on("pageerror", lambda error: self.errors.append(str(error)))

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 import streamlit as st
+from anyio import to_thread
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -23,7 +24,7 @@ from npulens.app.agents import route as agents
 from npulens.app.intake import http_upload, load_queue
 from npulens.app.team import config, guard, keeping, metrics, settling, signed_in
 from npulens.app.text import i18n
-from npulens.app.timeline import perfetto, route
+from npulens.app.timeline import ahead, perfetto, route
 
 _LOOK = "body{font:16px system-ui,sans-serif;max-width:32rem;margin:18vh auto;padding:0 1rem;line-height:1.5}"
 _LOOK += "a{display:inline-block;padding:.5rem 1rem;border:1px solid #0067a8;border-radius:6px;color:#0067a8}"
@@ -88,16 +89,25 @@ def _sessions() -> int:
 
 @asynccontextmanager
 async def lifespan(_: st.App) -> AsyncIterator[None]:
-    """While the server runs: what is kept too long goes, and an end that was asked for comes within its time."""
+    """While the server runs: large runs are arranged, what is kept too long goes, and an end comes within its time."""
     settling.share_memory()
     team = config.current()
-    tidy = asyncio.create_task(_tidy()) if team.sign_in is not None else None
+    beside = [asyncio.create_task(_arrange())]
+    if team.sign_in is not None:
+        beside.append(asyncio.create_task(_tidy()))
     _end_in_time(asyncio.get_running_loop(), team.graceful_s)
     yield
-    if tidy is not None:
-        tidy.cancel()
+    for task in beside:
+        task.cancel()
         with suppress(asyncio.CancelledError):
-            await tidy
+            await task
+
+
+async def _arrange() -> None:
+    while True:
+        stores = [project.store for project in config.current().projects.values()]
+        await to_thread.run_sync(ahead.arrange, stores, abandon_on_cancel=True)  # an end does not wait for it
+        await asyncio.sleep(ahead.EVERY_S)
 
 
 async def _tidy() -> None:

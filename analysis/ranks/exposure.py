@@ -202,7 +202,8 @@ def _exposed(
         int(np.median(sized)) if len(sized) else None, 1 - totals[worst] / whole[worst] if whole[worst] else None,
         Change(tasks=operators.span_id[rows][some], task_ns=spans_ns[some]),
         bool(2 * spans_ns[unknown].sum() > spans_ns.sum()), *waiting[worst],
-        shown(operators, rows, spans_ns, _window(rows, pieces)), _best(operators, found, rows, unknown),
+        tuple(_bare(run, one) for one in shown(operators, rows, spans_ns, _window(rows, pieces))),
+        _best(operators, found, rows, unknown),
         int(spans_ns[operators.rank[rows] == worst].max(initial=0)), max(hideable.values()),
         Change(tasks=operators.span_id[rows][hidden > 0], task_ns=hidden[hidden > 0]),
     )  # fmt: skip
@@ -217,6 +218,22 @@ def _window(rows: Ints, pieces: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints
         start = np.where(touch, np.minimum(start, next_), np.where(longer, next_, start))
         end = np.where(touch, np.maximum(end, until), np.where(longer, until, end))
     return start, end
+
+
+def _bare(run: Run, whole: Evidence) -> Evidence:
+    """Only where nothing is computed beside it. From first to last if that is most of what lies between.
+
+    Else the longest stretch.
+    """
+    computing = run.activity(whole.rank).computing or EMPTY
+    left = computing.gaps(whole.ts_ns, whole.ts_ns + whole.dur_ns)
+    if not len(left.starts):
+        return whole
+    begin, end = int(left.starts[0]), int(left.ends[-1])
+    if 2 * left.total() < end - begin:
+        longest = int(np.argmax(left.ends - left.starts))
+        begin, end = int(left.starts[longest]), int(left.ends[longest])
+    return replace(whole, ts_ns=begin, dur_ns=end - begin)
 
 
 def _best(operators: Collectives, found: Waits, rows: Ints, unknown: NDArray[np.bool_]) -> Best | None:

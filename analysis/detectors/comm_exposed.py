@@ -4,8 +4,9 @@
 Of every collective operator the time in which it transfers, from the moment its last member came to its end. From
 Level1 on that moment is exact; at Level0 several ranks' starts tell it too. What of that no kernel runs beside, on any
 stream, is exposed. It is told per kind of group and collective. Where waiting cannot be told from transferring, the
-whole operator counts and the finding says so. What a member takes after all others have left is no transfer: slow_tail
-tells it.
+whole operator counts and the finding says so. That is so as well where a member was not captured and only the starts
+of the others are known: it may always come last. What a member takes after all others have left is no transfer:
+slow_tail tells it.
 
 Where sizes were recorded, the finding says how fast the largest operators are: by the shortest of equal ones, which
 waits least. PCIe within a node moves 10 GB/s on the bus. Where 3 equal ones of 4 MiB or more move less, that is said.
@@ -43,12 +44,13 @@ import duckdb
 
 from npulens.analysis import limits as limits_
 from npulens.analysis.device.family import family
-from npulens.analysis.finding import Candidate, Value, Words
+from npulens.analysis.finding import Candidate, NotMeasured, Value, Words
 from npulens.analysis.idle.host_names import names
 from npulens.analysis.limits import limit
 from npulens.analysis.ranks.collectives import collectives
 from npulens.analysis.ranks.exposure import BARRIER, UNNAMED, Best, Exposed, exposed
 from npulens.analysis.run import Run
+from npulens.analysis.say import number
 from npulens.analysis.steady import of_step, steady_ns
 
 NEEDS = ("collectives", "kernels")
@@ -222,8 +224,22 @@ class Limits(limits_.Limits):
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate per kind of group and collective."""
-    for found in run.get(exposed):
+    told = run.get(exposed)
+    fused = of_step(run, run.get(_fused_ns) // run.step_count)
+    seen = of_step(run, max((found.longest_ns for found in told), default=0) // run.step_count)
+    if seen < limits.min_share <= fused:
+        raise NotMeasured(
+            f"kernels that compute and communicate at once take {number('_share', fused)} of the step: what of it is "
+            "transfer was not recorded",
+            f"边计算边通信的融合 kernel 占步长的 {number('_share', fused)}：其中多少是传输未采集", None,
+        )  # fmt: skip
+    for found in told:
         yield _candidate(run, found, limits)
+
+
+def _fused_ns(run: Run) -> int:
+    """How long the rank that has most of it computes and communicates in the same kernels."""
+    return max((run.activity(rank).mixed.total() for rank in run.ranks), default=0)
 
 
 def _trains(run: Run) -> bool:

@@ -14,7 +14,7 @@ from npulens.analysis.intervals import EMPTY, Intervals, Ints
 from npulens.analysis.ranks.collectives import POINT_TO_POINT, Collectives, collectives
 from npulens.analysis.ranks.leaving import Held, held_up, over_ns
 from npulens.analysis.ranks.stages import mutual
-from npulens.analysis.ranks.waits import GUESSED, PEERS, TASKS, UNKNOWN, Waits, waits
+from npulens.analysis.ranks.waits import CLOCK, GUESSED, PEERS, TASKS, UNKNOWN, Waits, complete, waits
 from npulens.analysis.run import Run
 
 #: Windows a finding shows.
@@ -193,7 +193,8 @@ def _exposed(
         within[operators.rank[rows] == rank] = ns / totals[rank] if totals[rank] else 0.0
     hidden = np.floor(spans_ns * within).astype(np.int64)
     sized = operators.bytes[rows][operators.bytes[rows] >= 0]
-    unknown = np.isin(found.how[rows], (UNKNOWN, GUESSED))
+    both = complete(run, operators) | operators.of_kinds(POINT_TO_POINT)
+    unknown = (np.isin(found.how, (UNKNOWN, GUESSED)) | (found.how == CLOCK) & ~both)[rows]
     some, counted = spans_ns > 0, operators.rank[rows] == worst
     if collective not in BARRIER:
         counted &= ~barrier[rows]

@@ -93,6 +93,8 @@ def test_a_database_tells_them_as_well(tmp_path: Path) -> None:
     [
         ("DynTileFwkBackendKernelServer", 4294967295, "device_other"),  # by its entry point
         ("MatmulAllReduce_server", 7, "device_other"),  # launched with the kernel it waits for
+        ("MatmulAllReduceAicpu", 4294967295, "device_other"),  # drives its transfers; nothing tells who launched it
+        ("AllGatherMatmulAicpu", 9, "device_other"),
         ("GatherNd", 8, "kernel"),  # an operator of its own
         ("GatherNd", 4294967295, "kernel"),
     ],

@@ -22,7 +22,8 @@ ONLY_COMM = "(^| )(NOTIFY|REDUCE_?(ASYNC|INLINE)|RDMA|WRITE_?VALUE)"
 
 
 #: Entry points by which operators schedule themselves on the AI CPU: they hand out work and poll, and compute nothing.
-SCHEDULES = "TileFwkBackendKernel|AicpuKernel$"
+#: The last kind drives the transfers of a kernel that computes and communicates (MatmulAllReduceAicpu).
+SCHEDULES = r"TileFwkBackendKernel|AicpuKernel$|(AllReduce|AllGather|ReduceScatter|All[tT]oAll)\w*Aicpu$"
 
 
 #: The core of a kernel by the type that CANN gives its task, where nothing else says it (Level0).

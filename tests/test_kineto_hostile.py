@@ -269,6 +269,9 @@ def test_launched_work_that_nobody_recorded_is_no_missing_setting_alone(call: st
         setting = covers[table].collect_with or ""
         tracer = "roctracer" if call.startswith("hip") else "CUPTI"
         assert "ProfilerActivity.CUDA])" in setting and f"if this was set, {tracer} gave nothing" in setting
+    waits = [x("cuda_sync", "Stream Synchronize", 4, 2, {"device": 0, "stream": 7, "correlation": 1}, pid=0, tid=7)]
+    only = made([x("cpu_op", "a", 1, 1), *calls, *waits], name="waits.json").draft.covers
+    assert [only[table].absent for table in ("kernel", "transfer", "comm")] == [why] * 3  # marks of waits are no work
     asked = made([x("cpu_op", "a", 1, 1), x("cuda_runtime", "cudaEventRecord", 2, 1)], name="asked.json").draft.covers
     assert asked["kernel"].absent == "no device activity in the file"
 

@@ -24,6 +24,8 @@ _GROUPS_SAID = """SELECT DISTINCT json_extract_string(r.rest, '$."Process Group 
 _SUSPECTED = "SELECT count(*) FROM sort WHERE kind = 'unknown'"
 _SIZED = "SELECT count(*) FROM ({}) WHERE bytes IS NOT NULL AND group_name IS NOT NULL"
 
+#: Kinds of spans that are work of the device. Without any nothing is known of it, whatever waits for it.
+WORK = ("kernel", "memset", "memcpy", "comm_op", "unknown")
 #: Names of calls that begin the capture of a graph, of CUDA, ROCm and CANN.
 CAPTURE = r"^((cuda|hip|cu)StreamBeginCapture\w*|aclmdlRICaptureBegin)$"
 _CAPTURES = f"""SELECT count(*) FROM marked JOIN sort s USING (shape) WHERE s.kind = 'runtime'
@@ -55,6 +57,9 @@ class Asked(Protocol):
 
     def groups(self) -> list[tuple[str | None, str | None, str | None]]:
         """Name, description and ranks of groups that communication kernels name."""
+
+    def works(self) -> bool:
+        """Whether the device did anything: marks of waits for it are no work."""
 
     def talks(self) -> bool:
         """Whether device work communicates."""
@@ -110,6 +115,9 @@ class InSql:
 
     def groups(self) -> list[tuple[str | None, str | None, str | None]]:
         return self._draft.con.execute(_GROUPS_SAID).fetchall()
+
+    def works(self) -> bool:
+        return count(self._draft, f"SELECT count(*) FROM task WHERE kind IN {WORK}") > 0
 
     def talks(self) -> bool:
         return count(self._draft, "SELECT count(*) FROM task WHERE kind = 'comm_op' OR fused") > 0

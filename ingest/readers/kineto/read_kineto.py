@@ -259,7 +259,7 @@ def cover(draft: Draft, spools: Spools, backend: str, on_cpu: int, asked: Asked)
 
 
 def _device(draft: Draft, spools: Spools, activities: str, npu: bool, asked: Asked) -> Iterator[Lack]:
-    if not spools.rows["device_raw"]:
+    if not asked.works():
         why, setting = Message("no_device_activity_in_file"), activities
         if call := asked.launching():
             why = Message("device_work_was_launched_but", {"call": call})

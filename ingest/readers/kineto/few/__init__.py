@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from npulens.ingest.readers.kineto import npu
 from npulens.ingest.readers.kineto.about import backend_of
-from npulens.ingest.readers.kineto.asked import CAPTURE, LAUNCH
+from npulens.ingest.readers.kineto.asked import CAPTURE, LAUNCH, WORK
 from npulens.ingest.readers.kineto.few import comm, links, series, tables, trace
 from npulens.ingest.readers.kineto.few.comm import Rest
 from npulens.ingest.readers.kineto.few.links import Tasks
@@ -72,6 +72,9 @@ class Made:
         name, about, ranks = (f"Process Group {what}" for what in ("Name", "Description", "Ranks"))
         told = ((rest.text(row, name), rest.text(row, about), rest.text(row, ranks)) for row in rows if row in rest)
         return list(dict.fromkeys(told))
+
+    def works(self) -> bool:
+        return self.tasks is not None and bool(self.trace.shapes.where(*WORK)[self.tasks.of].any())
 
     def talks(self) -> bool:
         return self.tasks is not None and len(comm.rows_of(self.trace, self.tasks)) > 0

@@ -51,3 +51,10 @@ def test_a_gap_is_idle_only_where_copies_were_recorded(absent: tuple[str, ...], 
     doubts = [one for one in found.quality.doubts if one.name == "untold"]
     assert len(doubts) == (outcome == "not_measured")
     assert all("rank 0: none of the recorded work ran for 3.90 ms of 4.10 ms (95.1 %)" in one.text[0] for one in doubts)
+
+
+def test_what_was_not_recorded_shows_nothing_either() -> None:
+    """Nobody recorded launches: that the host "shows nothing there" would be no word about the job."""
+    (finding,) = [one for one in said(KERNELS).findings if one.detector == "idle_unexplained"]
+    assert finding.numbers["untold_share"] is not None
+    assert "they show nothing there" not in finding.words["en"].advice

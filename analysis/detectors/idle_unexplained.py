@@ -120,7 +120,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         wanted = _setting(run, found, known)
         at = found.numbers if _BETWEEN not in str(found.numbers["code"]) else {"code": None, "code_share": None}
         numbers: dict[str, Value] = {**found.numbers, **at, **known, "longest_ns": longest, "setting": wanted}
-        told = "known" if known["early_share"] or numbers["code"] else "silent"
+        told = "known" if known["early_share"] or known["untold_share"] or numbers["code"] else "silent"
         shown = evidence(run, run.get(idle), found.pieces[:GAPS])
         yield Candidate(
             "idle_unexplained", "lacking" if wanted else told, numbers, shown, Change(), "low",

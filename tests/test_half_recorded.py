@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from npulens.analysis.detectors import idle_unexplained
 from npulens.analysis.engine import Check, check
 from npulens.analysis.views import install
 from npulens.app.text.wording import answer
@@ -53,8 +54,9 @@ def test_a_gap_is_idle_only_where_copies_were_recorded(absent: tuple[str, ...], 
     assert all("rank 0: none of the recorded work ran for 3.90 ms of 4.10 ms (95.1 %)" in one.text[0] for one in doubts)
 
 
-def test_what_was_not_recorded_shows_nothing_either() -> None:
-    """Nobody recorded launches: that the host "shows nothing there" would be no word about the job."""
+def test_what_was_not_recorded_shows_nothing_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody recorded launches, and no setting does: the host "shows nothing there" would be no word about the job."""
+    monkeypatch.setattr(idle_unexplained, "explains", lambda run: None)
     (finding,) = [one for one in said(KERNELS).findings if one.detector == "idle_unexplained"]
     assert finding.numbers["untold_share"] is not None
     assert "they show nothing there" not in finding.words["en"].advice

@@ -92,6 +92,8 @@ GAP_ONLY: dict[str, tuple[str, str]] = {
     "unknown": ("nothing recorded says why", "已采集的数据说明不了原因"),
 }
 
+#: Why transfers that are exposed take as long as they do.
+OF_EXPOSED = frozenset({"slow_link", "retransmission", "small_packets", "contention"})
 #: Causes that a piece of idle time can have: what an unexplained gap may hide.
 OF_IDLE = (
     "host_late", "sync_stall", "launch_overhead", "dataloader", "gc", "compile", "memory_alloc", "profiler_overhead",

@@ -35,7 +35,7 @@ from npulens.analysis.capability import (
     setting,
     unexplained,
 )
-from npulens.analysis.causes import CAUSES, OF_IDLE
+from npulens.analysis.causes import CAUSES, OF_EXPOSED, OF_IDLE
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import kernels
 from npulens.analysis.device.spent import KernelTime, kernel_time
@@ -423,7 +423,7 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
     step = whole // run.step_count
     share = saving / step if step else 0.0
     most = saving
-    if candidate.replayed and candidate.measured_ns and run.get(unmovable) > STILL:
+    if candidate.replayed and candidate.measured_ns and (run.get(unmovable) > STILL or _shared(run, candidate, total)):
         bounds = [candidate.measured_ns, whole, *([candidate.ceiling_ns] if candidate.ceiling_ns else ())]
         most = max(saving, min(bounds) // run.step_count)
     each = RECORDED if not run.stepped else STEP if run.step_count > 1 else ONLY_STEP
@@ -437,6 +437,19 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
         saving, most, share, candidate.confidence, numbers, candidate.evidence, candidate.change, text=candidate.text,
         replayed=candidate.replayed,
     )  # fmt: skip
+
+
+def _shared(run: Run, candidate: Candidate, saved: int) -> bool:
+    """Whether a member that was not captured holds collectives up which are quicker then.
+
+    They are quicker for it as well, and nobody knows what it waited for itself.
+    """
+    if candidate.cause not in {"comm_exposed", *OF_EXPOSED} or run.missing_ranks == ():
+        return False
+    if saved >= _NEARLY * (candidate.measured_ns or 0):
+        return False
+    held_ = held_by(run, candidate.change)
+    return held_ is not None and held_.kind == "peer"
 
 
 def _capped(run: Run, ranked: list[Finding]) -> Iterator[Finding]:
@@ -456,8 +469,6 @@ def _capped(run: Run, ranked: list[Finding]) -> Iterator[Finding]:
 _SHARED = frozenset({
     "late_rank", "comm_exposed", "pipeline_bubble", "slow_link", "retransmission", "small_packets", "contention",
 })  # fmt: skip
-#: Why transfers that are exposed take as long as they do.
-_OF_EXPOSED = frozenset({"slow_link", "retransmission", "small_packets", "contention"})
 #: Work that is moved to the other ranks makes those longer. To come with the second last is more than it can give back.
 _MOVED = frozenset({"expert_imbalance", "stage_balance"})
 #: A cause explains a late rank if it gives back at least this share of what the rank's lateness costs. Without the
@@ -542,7 +553,7 @@ def umbrella(findings: Sequence[Finding], whole_ns: int) -> list[Finding]:
     The same time is not saved twice, and no cause is lost for it.
     """
     kept = list(findings)
-    nested = sum(one.saving_ns for one in findings if one.cause in _OF_EXPOSED)
+    nested = sum(one.saving_ns for one in findings if one.cause in OF_EXPOSED)
     for over in [one for one in findings if one.cause == "comm_exposed"]:
         twice = min(nested, over.saving_ns - 1, sum(one.saving_ns for one in kept) - whole_ns)
         if twice > 0:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from npulens import ingest
 from npulens.analysis.engine import Check, check
+from npulens.app.text.wording import together
 from npulens.collectors.planting.plant import Options, plan, write
 from npulens.ingest.store import runs
+from tests.score.__main__ import Task
 
 ALL = Options(missing_ranks=0)
 
@@ -120,3 +122,41 @@ def test_a_kernel_belongs_to_the_operator_of_its_external_id_and_not_to_the_one_
     told = said(["low_efficiency"], 743529716, options, tmp_path)
     assert [one.cause for one in told.findings] == ["low_efficiency"]
     assert told.findings[0].numbers["type"] == "mm"
+
+
+def planted(causes: tuple[str, ...], seed: int, dialect: str, home: Path) -> tuple[Check, dict[str, int]]:
+    """As tests/score makes it: what is said, and what each fault costs in ns of a step."""
+    truth = write(plan(causes, seed, Task("combined", causes, seed, dialect).options), home)
+    (run,) = ingest.load(home / "capture", home / "store").runs
+    told = check(runs.open_run(home / "store", str(run.run_id)))
+    return told, {str(fault["cause"]): int(fault["gain_ns"]) for fault in truth["faults"]}
+
+
+def test_a_slow_link_to_a_ring_with_a_member_that_was_not_captured(tmp_path: Path) -> None:
+    """Rank 2 of 4 is missing. It waits for the slow link as well, so how much comes back lies between two ends."""
+    told, gains = planted(("small_packets", "slow_link"), 461666937, "uneven_bytes", tmp_path)
+    (link,) = [one for one in told.findings if one.cause == "slow_link"]
+    assert link.saving_ns < gains["slow_link"] and abs(link.saving_most_ns - gains["slow_link"]) < 5e5
+    all_of_it = together(told, "en")
+    assert all_of_it is not None and "between" not in all_of_it  # within the exposed communication, not beside it
+
+
+def test_what_drives_a_fused_collective_does_not_stand_still(tmp_path: Path) -> None:
+    """MatmulAllReduceAicpu has no launch. What rank 1 loses in memory calls comes back whole in every step."""
+    told, gains = planted(("memory_alloc", "environment"), 497397505, "custom_comm", tmp_path)
+    saved = {one.cause: one.saving_ns for one in told.findings}
+    for cause in ("memory_alloc", "environment"):
+        assert abs(saved[cause] / gains[cause] - 1) < 0.05, cause
+
+
+def test_kernels_that_compute_and_communicate_at_once_are_not_clean(tmp_path: Path) -> None:
+    """One rank at Level0: its late peer makes MatmulAllReduce longer, and nothing recorded says by how much."""
+    told, _ = planted(("late_rank",), 913603695, "custom_comm", tmp_path)
+    assert outcome(told, "comm_exposed") == "not_measured"
+
+
+def test_a_missing_member_may_be_the_late_one(tmp_path: Path) -> None:
+    """Rank 3 of 4 is late and was not captured: the others come together, and that is no proof of transfer."""
+    told, _ = planted(("late_rank",), 1205383513, "custom_comm", tmp_path)
+    (exposed,) = [one for one in told.findings if one.cause == "comm_exposed"]
+    assert exposed.confidence == "low" and "was not recorded" in exposed.words["en"].title

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from npulens.analysis.causes import CAUSES
+from npulens.analysis.causes import CAUSES, OF_EXPOSED
 from npulens.analysis.finding import STEP, Evidence, Finding, Value
 from npulens.analysis.limits import ServingLimits
 from npulens.analysis.say import ONCE, Whole, duration, number, single
@@ -245,7 +245,7 @@ def together(check: Check, lang: str) -> str | None:
     key = "together" if more < -worth else "together_more" if more > worth else "together_sum"
     once = any(finding.numbers.get("per") == ONCE for finding in of_steps)  # start-up may be part of what is saved
     of_ns = check.step_ns if once else check.steady_step_ns
-    most = min(of_ns, max(check.together_ns, sum(finding.saving_most_ns for finding in of_steps)))
+    most = min(of_ns, max(check.together_ns, _most_ns(of_steps)))
     if any(map(_wide, of_steps)) and most > _WIDE * check.together_ns:
         key = "together_between"
     part, most_part = (ns / of_ns if of_ns else 0.0 for ns in (check.together_ns, most))
@@ -253,6 +253,14 @@ def together(check: Check, lang: str) -> str | None:
         "saving": duration(check.together_ns), "whole": whole(check, lang, of_ns), "share": share(part),
         "most": duration(most), "most_share": share(most_part),
     })  # fmt: skip
+
+
+def _most_ns(findings: Sequence[Finding]) -> int:
+    """What all of them give back at most; what makes exposed communication long is within that."""
+    inside = sum(one.saving_most_ns for one in findings if one.cause in OF_EXPOSED)
+    exposed = sum(one.saving_most_ns for one in findings if one.cause == "comm_exposed")
+    others = sum(one.saving_most_ns for one in findings if one.cause not in OF_EXPOSED | {"comm_exposed"})
+    return others + max(inside, exposed)
 
 
 def quality(check: Check, lang: str) -> str:

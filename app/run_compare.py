@@ -16,10 +16,12 @@ from npulens.analysis.causes import CAUSES, GAP_ONLY
 from npulens.analysis.look import alike, compare
 from npulens.analysis.regression.capture_drift import UNKNOWN, Drift, drift_of
 from npulens.analysis.regression.change import Contribution
-from npulens.analysis.regression.compared import Compared, warm_up
+from npulens.analysis.regression.compared import Compared, apart, warm_up
 from npulens.analysis.regression.late import Late
+from npulens.analysis.regression.matching import SAYS
 from npulens.analysis.regression.pieces import KINDS, Measured, NotExact, measure
 from npulens.analysis.regression.verdict import MOST_PAIRS, Verdict
+from npulens.analysis.steady import BEFORE_SHARE
 from npulens.app.text import i18n, wording
 from npulens.app.text.i18n import say
 from npulens.ingest.errors import IngestError
@@ -35,6 +37,7 @@ _WIDEST = 60  # columns of a name
 _LISTED = 120  # columns of the names of several kernels
 _RUN = 12  # letters of a run id, which name one in any store
 _SURE = 24  # columns of an interval
+_EVEN = 0.05  # ranks whose steps differ by no more than this share are about equally long
 
 
 @dataclass(frozen=True)
@@ -178,6 +181,7 @@ def warnings(found: Compared, halves: tuple[Half, Half], lang: str) -> Iterator[
             yield Warned("warm_up", {"side": name, "steps": list(half.warm)}, say(lang, "verdict.warm_left", {
                 "steps": i18n.ranges(half.warm), "side": wording.plain(half.name)}))  # fmt: skip
     yield from unalike(alike.notes(halves[0].runs[0].side, halves[1].runs[0].side), lang)
+    yield from left_out(found, lang)
     yield from untold(found, lang)
 
 
@@ -186,6 +190,25 @@ def unalike(notes: Sequence[compare.Note], lang: str) -> Iterator[Warned]:
     for note in notes:
         values = {name: list(value) if isinstance(value, tuple) else value for name, value in note.values}
         yield Warned(note.key, values, unlike(note, lang))
+
+
+def left_out(found: Compared, lang: str) -> Iterator[Warned]:
+    """Recorded time that whole captures leave out, where it changed clearly."""
+    sides = [[one.outside for one in side if one.outside is not None] for side in (found.base, found.head)]
+    if not all(sides):
+        return
+    base_all, head_all = (sum(one.recorded_ns for one in side) // len(side) for side in sides)
+    cpu = [one.side.about.backends == ("cpu",) for side in (found.base, found.head) for one in side]
+    task = say(lang, f"verdict.task_{'cpu' if all(cpu) else 'either' if any(cpu) else 'device'}")
+    for name in ("before", "after"):
+        base, head = (sum(int(getattr(one, f"{name}_ns")) for one in side) // len(side) for side in sides)
+        if abs(head - base) <= BEFORE_SHARE * max(base_all, head_all):
+            continue
+        values = {"base_ns": base, "head_ns": head, "base_recorded_ns": base_all, "head_recorded_ns": head_all}
+        yield Warned(f"left_out_{name}", values, say(lang, f"verdict.left_out_{name}", {
+            "task": task, "base": i18n.duration(base), "head": i18n.duration(head), "change": signed(head - base),
+            "base_all": i18n.duration(base_all), "head_all": i18n.duration(head_all),
+        }))  # fmt: skip
 
 
 def untold(found: Compared, lang: str) -> Iterator[Warned]:
@@ -219,7 +242,11 @@ def reasons(found: Compared, lang: str, asked: Asked) -> Iterator[str]:
             "sure": f"{100 * (1 - asked.alpha):g} %", "low": percent(said.low - 1), "high": percent(said.high - 1),
         }) + (" " + say(lang, meaning, values) if i18n.known(meaning) else "")  # fmt: skip
     counts = known.share and said.method == "captures" and said.low is not None
-    yield say(lang, f"verdict.method_{said.method}" + (f"_{known.source}" if counts else ""), values)
+    whole = found.metric == "capture_ns" and said.method in ("captures", "ranks")
+    yield say(lang, f"verdict.method_{said.method}" + (f"_{known.source}" if counts else "_whole" if whole else ""),
+              values)  # fmt: skip
+    if said.method == "ranks":
+        yield ranks_apart(found, lang)
     if known.source == "off" and said.method == "captures":
         yield say(lang, "verdict.drift_off")
     if found.batches:
@@ -227,6 +254,17 @@ def reasons(found: Compared, lang: str, asked: Asked) -> Iterator[str]:
     yield from settles(said, lang)
     if found.change.late is not None:
         yield waited_for(found.change.late, lang)
+
+
+def ranks_apart(found: Compared, lang: str) -> str:
+    """Whether two ranks take equally long; if not, how far apart they begin and end."""
+    if abs(found.change.delta_share or 0) <= _EVEN:
+        return say(lang, "verdict.ranks_even")
+    base, head = found.base[0].side, found.head[0].side
+    begins, ends = (say(lang, f"verdict.{'later' if ns >= 0 else 'earlier'}", {"time": i18n.duration(abs(ns))})
+                    for ns in apart(base, head))  # fmt: skip
+    return say(lang, "verdict.ranks_uneven", {
+        "base": i18n.ranges(base.ranks), "head": i18n.ranges(head.ranks), "begins": begins, "ends": ends})  # fmt: skip
 
 
 def waited_for(late: Late, lang: str) -> str:
@@ -277,15 +315,19 @@ def scripts(found: Compared, runs: tuple[str, str], most: int) -> tuple[str, ...
 
 
 def replayed(one: Contribution, runs: tuple[str, str]) -> str | None:
-    """The command that writes the script of a changed kernel: of head, of base where head has it no more."""
+    """The command that writes the script of a changed kernel: of head, of base where head has it no more.
+
+    None where shapes of it were not recorded: it could not be called again."""
     names = (one.members.base if one.state == "gone" else one.members.head) if one.members is not None else (one.what,)
     if one.kind != "kernel" or one.factor is not None or len(names) != 1:
         return None
-    if not f"{names[0]}{one.shapes or ''}".isprintable():  # it would act on the terminal that it is pasted into
+    shapes = one.shapes or one.asked
+    if SAYS.search(shapes) is None:
+        return None
+    if not f"{names[0]}{shapes}".isprintable():  # it would act on the terminal that it is pasted into
         return None
     run = runs[0 if one.state == "gone" else 1]
-    words = ["npulens", "replay", run[:_RUN], names[0], *(["--shapes", one.shapes] if one.shapes else [])]
-    return shlex.join([*words, "-o", "op.py"])
+    return shlex.join(["npulens", "replay", run[:_RUN], names[0], "--shapes", shapes, "-o", "op.py"])
 
 
 def _scope(half: Half, lang: str) -> str:
@@ -340,11 +382,12 @@ def called(one: Contribution, lang: str, mhz: tuple[float | None, float | None] 
         return all_alike(one, lang, mhz)
     name = what(one, lang)
     name = name if len(name) <= _WIDEST or one.kind == "gap" else name[: _WIDEST - 1] + "…"
-    shapes = wording.plain(one.shapes)
+    shapes = wording.plain(one.shapes or one.dtypes)
     state = say(lang, f"verdict.state_{one.state}", {
         "base": f"{one.base_count:.4g}", "head": f"{one.head_count:.4g}",
     }) if one.state in ("new", "gone", "count") and one.kind != "gap" else ""  # fmt: skip
-    parts = [say(lang, f"verdict.kind_{one.kind}"), name, shapes[:_WIDEST], before(one, lang) or state]
+    parts = [say(lang, f"verdict.kind_{one.kind}"), name, shapes[:_WIDEST], before(one, lang) or state,
+             *hidden(one, lang)]  # fmt: skip
     return " · ".join(part for part in parts if part)
 
 
@@ -365,6 +408,19 @@ def before(one: Contribution, lang: str) -> str:
                                                   names[: _LISTED - 1] + "…"})  # fmt: skip
 
 
+def hidden(one: Contribution, lang: str) -> Iterator[str]:
+    """Of copies and communication: another kind of memory, and that they are hidden less, or more, than before."""
+    if one.repinned:
+        yield say(lang, f"verdict.now_{one.repinned}")
+    if one.whole_ns is not None and one.uncovered:
+        base, head = one.whole_ns
+        yield say(lang, "verdict.hidden", {
+            "base": i18n.duration(base), "head": i18n.duration(head),
+            "base_hidden": i18n.duration(max(0, base - one.base_ns)),
+            "head_hidden": i18n.duration(max(0, head - one.head_ns)),
+        })  # fmt: skip
+
+
 def names_of(names: Sequence[str]) -> str:
     """Kernels in the order in which they run."""
     return " + ".join(short(wording.plain(name)) for name in names)
@@ -373,6 +429,8 @@ def names_of(names: Sequence[str]) -> str:
 def what(one: Contribution, lang: str) -> str:
     """The name of its thing; causes and directions in words."""
     causes = {**CAUSES, **GAP_ONLY}
+    if one.bare and one.what == "launch_overhead":
+        return f"{one.what}: {say(lang, 'verdict.launching')}"
     if one.kind == "gap" and one.what in causes:
         return f"{one.what}: {wording.of(lang, causes[one.what])}"
     if one.factor is not None:

@@ -20,8 +20,8 @@ import pandas as pd
 
 from npulens.analysis.look.compare import _means
 from npulens.analysis.regression.common_factor import ALIKE, Moved, common_factor
-from npulens.analysis.regression.late import Late, late
-from npulens.analysis.regression.matching import LEVELS, named
+from npulens.analysis.regression.late import EXPLAINED, Late, late
+from npulens.analysis.regression.matching import LEVELS, named, says
 from npulens.analysis.regression.pieces import KINDS, Measured, NotExact
 from npulens.analysis.regression.regrouped import Group, Key
 from npulens.analysis.regression.spread import Design, reaches
@@ -44,6 +44,10 @@ class Contribution:
     reach_ns: float | None = None  # its interval is the change and so much to either side; None: too little to tell
     parts: tuple[Contribution, ...] = ()  # of `alike`: the kernels, whose changes sum to its own
     factor: float | None = None  # of `alike`: by what share of its time each kernel changed
+    asked: str = ""  # a kernel's shapes where it is replayed, of several those that take longest; '' if not known
+    whole_ns: tuple[int, int] | None = None  # of copies and communication: how long they take, hidden or not
+    pinned: tuple[bool | None, bool | None] = (None, None)  # whether a side's copies all use pinned memory of the host
+    bare: bool = False  # of a gap: no kernel ran on either side
 
     @property
     def before(self) -> str:
@@ -53,6 +57,20 @@ class Contribution:
     @property
     def delta_ns(self) -> int:
         return self.head_ns - self.base_ns
+
+    @property
+    def repinned(self) -> str:
+        """'pinned' or 'pageable': the memory of head, where base copies from the other."""
+        base, head = self.pinned
+        return "" if base is None or head is None or base == head else "pinned" if head else "pageable"
+
+    @property
+    def uncovered(self) -> bool:
+        """Whether most of its change is that it is hidden behind other work less, or more, than before."""
+        if self.whole_ns is None or not all(self.whole_ns):
+            return False
+        longer = self.whole_ns[1] - self.whole_ns[0]
+        return abs(self.delta_ns - longer) > EXPLAINED * max(abs(self.delta_ns), abs(longer))
 
     @property
     def interval_ns(self) -> tuple[int, int] | None:
@@ -115,6 +133,9 @@ def change(
     if [sum(column) for column in means] != steps:
         raise NotExact(f"contributions of {means[0]} and {means[1]} ns do not add up to steps of {steps} ns")
     texts = _texts(frames)
+    asked = _asked(frames, sides) if level == LEVELS[0] else [{}, {}]
+    bare = not any(bool((frame["kind"] == "kernel").any()) for frame in frames)
+    copied = [_copied(frame, count) for frame, count in zip(frames, windows, strict=True)]
     reach = reaches(frames, sides, keys, design) if design else [None] * len(keys)
     found = {}
     for place, key in enumerate(keys):
@@ -126,6 +147,9 @@ def change(
         found[key] = Contribution(
             key[0], " + ".join(group.head) if group else what, shapes, dtypes, means[0][place], means[1][place],
             counts[0][place] / max(1, windows[0]), counts[1][place] / max(1, windows[1]), state, group, reach[place],
+            asked=asked[0 if state == "gone" else 1].get(key, ""),
+            whole_ns=(copied[0][key].ns, copied[1][key].ns) if key in copied[0] and key in copied[1] else None,
+            pinned=(_pinned(copied[0], key), _pinned(copied[1], key)), bare=bare and key[0] == "gap",
         )  # fmt: skip
     made_of = _led(found, frames, sides, design) if design else list(found.values())
     made_of.sort(key=_largest)
@@ -175,6 +199,51 @@ def _texts(frames: Sequence[pd.DataFrame]) -> dict[Key, tuple[str, str, str]]:
             shapes, dtypes = (*key[2:], "", "")[:2]
             found[key] = (what, shapes, dtypes)
     return found
+
+
+def _asked(frames: Sequence[pd.DataFrame], sides: Sequence[Sequence[Measured]]) -> list[dict[Key, str]]:
+    """Of each side the recorded shapes with which each kernel takes longest.
+
+    None where some launches of that name have none: the name alone means those. Another part of a run counts too."""
+    kernels = [frame[frame["kind"] == "kernel"] for frame in frames]
+    silent = [set(each.loc[~says(each["shapes"]), "what"]) for each in kernels]
+    runs = [{one.side.about.run_id for one in side} for side in sides]
+    if not runs[0].isdisjoint(runs[1]):
+        silent = [silent[0] | silent[1]] * 2
+    found = []
+    for each, without in zip(kernels, silent, strict=True):
+        sums = each[~each["what"].isin(without)].groupby(["key", "shapes"], sort=True)["whole_ns"].sum()
+        found.append({key: str(text) for key, text in sums.sort_values(kind="stable").index.tolist()})
+    return found
+
+
+#: Directions in which the host's memory may be pinned.
+_HOSTS = ("h2d", "d2h")
+
+
+@dataclass(frozen=True)
+class _Copied:
+    """Copies of one direction, or one collective, in the mean window."""
+
+    ns: int  # hidden or not
+    pinned: bool | None  # None: not told, or of both kinds
+
+
+def _copied(frame: pd.DataFrame, windows: int) -> dict[Key, _Copied]:
+    """How long copies and communication take, and from which memory."""
+    frame = frame[frame["kind"].isin(("copy", "communication"))]
+    names = frame["name"].str.lower()
+    pageable = names.str.contains("pageable")
+    found = frame.assign(pageable=pageable, pinned=names.str.contains("pinned") & ~pageable).groupby("key", sort=False)
+    whole, told = found["whole_ns"].sum(), found[["pageable", "pinned"]].all()
+    return {
+        key: _Copied(int(ns) // max(1, windows), True if pinned else False if unpinned else None)
+        for key, ns, unpinned, pinned in zip(whole.index, whole, told["pageable"], told["pinned"], strict=True)
+    }
+
+
+def _pinned(side: Mapping[Key, _Copied], key: Key) -> bool | None:
+    return side[key].pinned if key in side and key[1] in _HOSTS else None
 
 
 def _state(counts: tuple[int, int], times: tuple[int, int]) -> str:

@@ -115,6 +115,25 @@ def _mean(side: Side) -> float:
     return side.dur_ns / len(side.windows) if side.windows else 0.0
 
 
+def apart(base: Side, head: Side) -> tuple[int, int]:
+    """By how much head begins and ends after base in the mean of their common steps, both parts of one capture."""
+    ends = [_ends(side) for side in (base, head)]
+    common = ends[0].keys() & ends[1].keys()
+    begin, end = (
+        sum(ends[1][step][at] - ends[0][step][at] for step in common) / max(1, len(common)) for at in (0, 1)
+    )
+    return round(begin), round(end)
+
+
+def _ends(side: Side) -> dict[int | None, tuple[float, float]]:
+    """Step -> when it begins and ends, in the mean of the ranks."""
+    found: dict[int | None, list[tuple[int, int]]] = {}
+    for window in side.windows:
+        found.setdefault(window.step, []).append((window.start_ns, window.start_ns + window.dur_ns))
+    return {step: (float(np.mean([begin for begin, _ in mine])), float(np.mean([end for _, end in mine])))
+            for step, mine in found.items()}  # fmt: skip
+
+
 def warm_up(side: Side) -> tuple[int, ...]:
     """The leading steps that are warm-up; none where that would leave fewer than three."""
     found: Mapping[int, float] = {} if side.whole else series(side)

@@ -8,10 +8,15 @@ the other under a new name:
   least half of the places where either of the two runs;
 * several at the place of one, or one at the place of several: fused or split (analysis/regression/regrouped.py);
 * else under the same operator and module with the same shapes, where both sides have just one such kernel.
+
+Where shapes do not tell kernels apart, a new name at an old place may be other work. Shapes that both recorded have to
+meet then. Else neither of the two may take more than `LONGER` times as long as the other. Nor may it be launched over
+so many times the threads.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,12 +24,16 @@ from dataclasses import dataclass
 import pandas as pd
 
 from npulens.analysis.regression.pieces import Measured
-from npulens.analysis.regression.regrouped import Group, Key, Line, Mean, regrouped, stretches
+from npulens.analysis.regression.regrouped import LONGER, Group, Key, Line, Mean, regrouped, stretches
 
 #: Shapes tell kernels apart where the shares of kernels that have them differ by no more than this.
 LIKE = 0.05
 #: All copies together, where one side does not know their directions.
 ANY_COPY = "memcpy"
+#: What a text holds that says something.
+SAYS = re.compile(r"\w|\[\[")
+#: What may tell kernels of one name apart; in a key they follow the kind and the name.
+SHAPED = ("shapes", "dtypes")
 #: What people may ask the kernels to be added up by, finest first.
 LEVELS = ("kernel", "operator", "module")
 
@@ -66,7 +75,7 @@ def _fine(frames: Sequence[pd.DataFrame]) -> tuple[str, ...]:
     """The columns that tell kernels apart on both sides."""
     kernels = [frame[frame["kind"] == "kernel"] for frame in frames]
     typed = [bool((frame["op"] != frame["name"]).any()) for frame in kernels]
-    told = [name for name in ("shapes", "dtypes") if _alike(*(_share(frame, name) for frame in kernels))]
+    told = [name for name in SHAPED if _alike(*(_share(frame, name) for frame in kernels))]
     return ("name" if typed[0] != typed[1] else "op", *told)
 
 
@@ -76,13 +85,13 @@ def _alike(base: float, head: float) -> bool:
 
 def _share(kernels: pd.DataFrame, name: str) -> float:
     """Of how many kernels a column says something."""
-    said = int(kernels.loc[_says(kernels[name]), "count"].sum())
+    said = int(kernels.loc[says(kernels[name]), "count"].sum())
     return said / max(1, int(kernels["count"].sum()))
 
 
-def _says(texts: pd.Series) -> pd.Series:
-    """Which of them say something; Kineto writes [] for nothing."""
-    return texts.str.contains(r"\w", regex=True)
+def says(texts: pd.Series) -> pd.Series:
+    """Which of them say something; Kineto writes [] for nothing, and [[]] for a tensor without sides."""
+    return texts.str.contains(SAYS)
 
 
 def _coarse(frames: Sequence[pd.DataFrame], fine: Sequence[str]) -> tuple[set[str], bool]:
@@ -90,16 +99,18 @@ def _coarse(frames: Sequence[pd.DataFrame], fine: Sequence[str]) -> tuple[set[st
     blind: set[str] = set()
     kernels = pd.concat([frame[frame["kind"] == "kernel"] for frame in frames])
     for name in fine[1:]:
-        says = _says(kernels[name])
-        blind |= set(kernels.loc[says, fine[0]]) & set(kernels.loc[~says, fine[0]])
+        known = says(kernels[name])
+        blind |= set(kernels.loc[known, fine[0]]) & set(kernels.loc[~known, fine[0]])
     copies = [frame[frame["kind"] == "copy"] for frame in frames]
     directed = [not bool((frame["op"] == frame["name"]).any()) for frame in copies]
     return blind, all(directed) or not any(directed)
 
 
 def _keys(frame: pd.DataFrame, fine: Sequence[str], blind: set[str], directed: bool) -> list[Key]:
+    """Kind, name, shapes and element types of each; texts are empty where they do not tell kernels apart."""
     kernels = (frame["kind"] == "kernel").tolist()
-    texts = zip(*(frame[name] for name in fine), strict=True)
+    nothing = [""] * len(frame)
+    texts = zip(frame[fine[0]], *(frame[name] if name in fine else nothing for name in SHAPED), strict=True)
     return [
         ((kind, text[0]) if text[0] in blind else (kind, *text)) if kernel
         else (kind, op) if directed or kind != "copy" else (kind, ANY_COPY)
@@ -122,7 +133,8 @@ def _belonging(
     keys = [set(frame["key"]) for frame in kernels]
     both = keys[0] & keys[1]
     lines = [_line(side[0], frame) for side, frame in zip(sides, frames, strict=True)]
-    placed = dict(_placed(lines, both))
+    works = [_works(frame) for frame in kernels]
+    placed = dict(_placed(lines, both, works))
     yield from (((old,), (new,)) for old, new in placed.items())
     lines[0] = [None if key is None else placed.get(key, key) for key in lines[0]]
     means = [_means(frame, side) for frame, side in zip(kernels, sides, strict=True)]
@@ -133,7 +145,8 @@ def _belonging(
         used.update(key for pair in groups for key in pair[place])
     left = [frame[~frame["key"].isin(known)] for frame, known in zip(kernels, taken, strict=True)]
     alone = [_alone(frame) for frame in left]
-    again = {key: alone[1][where] for where, key in alone[0].items() if where in alone[1]}
+    again = {key: alone[1][where] for where, key in alone[0].items()
+             if where in alone[1] and _like(works[0][key], works[1][alone[1][where]])}  # fmt: skip
     twice = {key for key, often in Counter(again.values()).items() if often > 1}
     yield from (((old,), (new,)) for old, new in again.items() if new not in twice)
 
@@ -145,13 +158,46 @@ def _means(kernels: pd.DataFrame, side: Sequence[Measured]) -> dict[Key, Mean]:
     return {key: Mean(count, ns) for key, count, ns in zip(sums.index, sums["count"], sums["ns"], strict=True)}
 
 
+@dataclass(frozen=True)
+class Work:
+    """What tells how much a kernel does: its shapes, the time of a run, the threads it is launched over."""
+
+    shapes: frozenset[str]  # as far as they say something
+    ns: float
+    threads: float  # 0 where not all launches say them
+
+
+def _works(kernels: pd.DataFrame) -> dict[Key, Work]:
+    """The work of each kernel of a side."""
+    shapes: dict[Key, set[str]] = {key: set() for key in kernels["key"]}
+    known = says(kernels["shapes"])
+    for key, text in zip(kernels.loc[known, "key"], kernels.loc[known, "shapes"], strict=True):
+        shapes[key].add(text)
+    frame = kernels[["key", "count", "whole_ns"]].assign(
+        launched=kernels["count"].astype("float64") * kernels["threads"], untold=kernels["threads"] == 0)  # fmt: skip
+    sums = frame.groupby("key", sort=False).sum()
+    return {
+        key: Work(frozenset(shapes[key]), ns / max(1, count), 0.0 if untold else launched / max(1, count))
+        for key, count, ns, launched, untold in zip(
+            sums.index, sums["count"], sums["whole_ns"], sums["launched"], sums["untold"], strict=True)
+    }  # fmt: skip
+
+
+def _like(base: Work, head: Work) -> bool:
+    """Whether two kernels at one place may do the same work."""
+    if base.shapes and head.shapes:
+        return not base.shapes.isdisjoint(head.shapes)
+    return all(max(pair) <= LONGER * min(pair) for pair in (
+        (base.ns, head.ns), *([(base.threads, head.threads)] if base.threads and head.threads else [])))  # fmt: skip
+
+
 def _line(run: Measured, frame: pd.DataFrame) -> list[Key | None]:
     """The keys of the kernels of a middling window in order; None between streams."""
     keys = frame["key"][frame["run"] == 0].tolist()
     return [None, *(None if place < 0 else keys[place] for place in run.sequence.tolist()), None]
 
 
-def _placed(lines: Sequence[Line], both: set[Key]) -> Iterator[tuple[Key, Key]]:
+def _placed(lines: Sequence[Line], both: set[Key], works: Sequence[Mapping[Key, Work]]) -> Iterator[tuple[Key, Key]]:
     """Pairs of names that stand at the same places."""
     spots = [Counter(_spots(line, both)) for line in lines]
     often = [Counter(key for key in line if key is not None and key not in both) for line in lines]
@@ -161,6 +207,8 @@ def _placed(lines: Sequence[Line], both: set[Key]) -> Iterator[tuple[Key, Key]]:
     votes: Counter[tuple[Key, Key]] = Counter()
     for (key, *where), count in spots[0].items():
         for other, as_often in there.get((*where, key[2:]), ()):
+            if not _like(works[0][key], works[1][other]):
+                continue
             votes[key, other] += min(count, as_often)
     done: tuple[set[Key], set[Key]] = (set(), set())
     for (old, new), count in sorted(votes.items(), key=lambda item: (-item[1], item[0])):

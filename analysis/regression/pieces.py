@@ -18,6 +18,8 @@ residual.
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +44,8 @@ BEYOND = "beyond"
 COLUMNS = ("kind", "op", "name", "shapes", "dtypes", "operator", "module")
 
 
+#: The sides of a launch; no device can launch more of them.
+_SIDES, _MOST_SIDES = re.compile(r"\d{1,18}"), 2**31 - 1
 #: Columns of the blocks: the first so many of them.
 IN_BLOCK = tuple(f"ns_{block}" for block in range(BLOCKS))
 
@@ -57,12 +61,26 @@ class Measured:
     side: Side
     origin_ns: int | None  # when the capture began, where its clock says so
     told: tuple[str, ...]  # of KINDS, what this capture can tell apart
-    rows: pd.DataFrame  # COLUMNS, count, ns: all windows together; then ns in each block of consecutive steps
+    rows: pd.DataFrame  # COLUMNS, count, ns, whole_ns, threads: all windows; then ns in each block of steps in a row
     blocks: tuple[int, ...]  # windows in each block
     residual_ns: int
     sequence: Ints  # kernels of a middling window, stream by stream in order: rows of `rows`; -1 between streams
     ranks: tuple[OfRank, ...] = ()
     mhz: float | None = None  # mean clock of the cores in the windows; None where no samples say
+    outside: Outside | None = None  # of whole captures; None where steps are compared
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What was recorded before the first task of the device and after the last, in the mean of the ranks."""
+
+    before_ns: int
+    after_ns: int
+    recorded_ns: int  # all of the recording
+
+    @property
+    def ns(self) -> int:
+        return self.before_ns + self.after_ns
 
 
 @dataclass(frozen=True)
@@ -77,8 +95,9 @@ class OfRank:
 
 _KERNELS = """
     SELECT s.rank, s.track, s.ts_ns, s.ts_ns + s.dur_ns AS end_ns, s.span_id,
-        hash(s.name, k.op_type, k.input_shapes, k.input_dtypes) AS code
-    FROM span s LEFT JOIN (SELECT span_id, op_type, input_shapes, input_dtypes FROM kernel) k USING (span_id)
+        hash(s.name, k.op_type, k.input_shapes, k.input_dtypes, k.grid, k.block) AS code
+    FROM span s LEFT JOIN (SELECT span_id, op_type, input_shapes, input_dtypes, grid, block FROM kernel) k
+        USING (span_id)
     WHERE s.kind IN ('kernel', 'memset') ORDER BY s.rank, s.ts_ns, end_ns DESC, s.span_id
 """
 _OTHERS = {
@@ -89,8 +108,7 @@ _OTHERS = {
         WHERE s.kind = 'comm_op' ORDER BY s.rank, s.ts_ns, end_ns DESC, s.span_id
     """,
     "copy": """
-        SELECT s.rank, s.track, s.ts_ns, s.ts_ns + s.dur_ns AS end_ns, s.span_id, hash(coalesce(t.direction, s.name))
-            AS code
+        SELECT s.rank, s.track, s.ts_ns, s.ts_ns + s.dur_ns AS end_ns, s.span_id, hash(t.direction, s.name) AS code
         FROM span s LEFT JOIN (SELECT span_id, direction FROM transfer) t USING (span_id)
         WHERE s.kind = 'memcpy' ORDER BY s.rank, s.ts_ns, end_ns DESC, s.span_id
     """,
@@ -110,7 +128,7 @@ _TEXTS = """
     )
     SELECT s.name, coalesce(k.op_type, c.collective, t.direction) AS op_type,
         coalesce(k.input_shapes, h.input_shapes) AS shapes, coalesce(k.input_dtypes, h.input_dtypes) AS dtypes,
-        o.name AS operator, m.name AS module
+        o.name AS operator, m.name AS module, k.grid, k.block
     FROM chosen JOIN named s ON s.span_id = chosen.span_id
     LEFT JOIN (SELECT * FROM kernel SEMI JOIN chosen USING (span_id)) k ON k.span_id = chosen.span_id
     LEFT JOIN (SELECT * FROM comm SEMI JOIN chosen USING (span_id)) c ON c.span_id = chosen.span_id
@@ -147,7 +165,22 @@ def measure(
         raise NotExact(f"pieces of {covered} ns and a residual of {pieces.residual_ns} ns do not add up to the "
                        f"{found.dur_ns} ns of the windows")  # fmt: skip
     return Measured(found, origin if clock == "unix" else None, pieces.told, rows, pieces.blocks, pieces.residual_ns,
-                    sequence, tuple(pieces.ranks), _clock(run, found))  # fmt: skip
+                    sequence, tuple(pieces.ranks), _clock(run, found), _outside(con, found))  # fmt: skip
+
+
+def _outside(con: duckdb.DuckDBPyConnection, found: Side) -> Outside | None:
+    """Of whole captures, what their windows leave out of the recording."""
+    if not found.whole or not found.windows:
+        return None
+    rows = con.execute("SELECT rank, min(ts_ns), max(ts_ns + dur_ns) FROM span GROUP BY rank").fetchall()
+    ends = {rank: (int(begin), int(end)) for rank, begin, end in rows}
+    before = after = 0
+    for window in found.windows:
+        begin, end = ends[window.rank]
+        before += max(0, window.start_ns - begin)
+        after += max(0, end - window.start_ns - window.dur_ns)
+    count = len(found.windows)
+    return Outside(before // count, after // count, (before + found.dur_ns + after) // count)
 
 
 def _clock(run: Run, found: Side) -> float | None:
@@ -178,6 +211,7 @@ class _Pieces:
         self._kinds: list[Ints] = []
         self._ns: list[tuple[Ints, Ints, Ints]] = []  # number of a span, block, ns
         self._starts: list[Ints] = []  # 1 where a span starts in a window
+        self._lengths: list[Ints] = []  # how long it takes, whoever runs beside it
         self._gaps: dict[str, tuple[int, Ints]] = {}  # cause: how many, ns in each block
         self._block = blocks_of(found.windows)
         self.blocks = tuple(np.bincount([self._block[w.step] for w in found.windows]).tolist())
@@ -241,6 +275,7 @@ class _Pieces:
         before = sum(map(len, self._starts))
         self._ns.append((before + np.cumsum(keep)[of] - 1, block, ns))
         self._starts.append(starts[keep].astype(np.int64))
+        self._lengths.append((rows["end_ns"] - rows["ts_ns"])[keep] * self._starts[-1])
         if kind == 0 and self._middle is not None and self._middle.rank == rank:
             begin, end = self._middle.start_ns, self._middle.start_ns + self._middle.dur_ns
             ts, track = rows["ts_ns"][keep], rows["track"][keep]
@@ -291,19 +326,22 @@ class _Pieces:
         known, first, of = np.unique(codes, return_index=True, return_inverse=True)
         counts, lengths = np.zeros(len(known), np.int64), np.zeros((len(known), len(self.blocks)), np.int64)
         np.add.at(counts, of, np.concatenate(self._starts) if self._starts else np.zeros(0, np.int64))
+        wholes = np.zeros(len(known), np.int64)
+        np.add.at(wholes, of, np.concatenate(self._lengths) if self._lengths else np.zeros(0, np.int64))
         for spans, block, ns in self._ns:
             np.add.at(lengths, (of[spans], block), ns)
         ids = (np.concatenate(self._ids, axis=1) if self._ids else np.zeros((4, 0), np.int64))[:, first]
         texts = self._run.con.execute(_TEXTS, [*ids.tolist(), list(range(len(known)))]).fetchall()
         kinds = (np.concatenate(self._kinds) if self._kinds else np.zeros(0, np.int64))[first]
         table: list[tuple[Any, ...]] = [
-            (KINDS[kind], op or name, name, *(text or "" for text in others), count, sum(ns), *ns)
-            for kind, (name, op, *others), count, ns in zip(
-                kinds.tolist(), texts, counts.tolist(), lengths.tolist(), strict=True)
+            (KINDS[kind], op or name, name, *(text or "" for text in others), count, sum(ns), whole,
+             _sides(grid) * _sides(block), *ns)
+            for kind, (name, op, *others, grid, block), count, whole, ns in zip(
+                kinds.tolist(), texts, counts.tolist(), wholes.tolist(), lengths.tolist(), strict=True)
         ]  # fmt: skip
-        table += [("gap", cause, cause, *[""] * 4, count, int(ns.sum()), *ns.tolist())
+        table += [("gap", cause, cause, *[""] * 4, count, int(ns.sum()), int(ns.sum()), 0, *ns.tolist())
                   for cause, (count, ns) in self._gaps.items()]  # fmt: skip
-        numbers = ["count", "ns", *IN_BLOCK[: len(self.blocks)]]
+        numbers = ["count", "ns", "whole_ns", "threads", *IN_BLOCK[: len(self.blocks)]]
         frame = pd.DataFrame(table, columns=[*COLUMNS, *numbers]).astype(dict.fromkeys(numbers, "int64"))
         return frame, self._sequence(known)
 
@@ -313,6 +351,13 @@ class _Pieces:
         codes, tracks = self._order
         places = np.searchsorted(known, codes).astype(np.int64)
         return np.insert(places, np.flatnonzero(np.diff(tracks)) + 1, -1)
+
+
+def _sides(text: str | None) -> int:
+    """The product of the sides of a launch, as `[100,50,1]`; 0 where none, or none that can be, is recorded."""
+    sides = [int(side) for side in _SIDES.findall(text or "")]
+    product = math.prod(sides) if sides else 0
+    return product if product <= _MOST_SIDES else 0
 
 
 # Windows of a side put into blocks, and intervals cut at them.

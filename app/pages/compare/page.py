@@ -267,7 +267,7 @@ def _answer(ctx: Context, pair: Pair, found: Compared, asked: run_compare.Asked)
         st.text(scope(ctx, half))
     for one in run_compare.unalike(alike.notes(pair.base.side, pair.head.side), ctx.lang):
         st.text("◐ " + one.text)
-    for one in run_compare.untold(found, ctx.lang):
+    for one in (*run_compare.left_out(found, ctx.lang), *run_compare.untold(found, ctx.lang)):
         st.text("◐ " + one.text)
 
 
@@ -325,7 +325,8 @@ def _movers(ctx: Context, pair: Pair, found: Compared) -> None:
     frame = pd.DataFrame([{
         "kind": ctx.say(f"verdict.kind_{one.kind}"), "what": _named(ctx, one, one in within),
         "own_change": one.delta_ns, "interval": run_compare.interval(one) if one.interval_ns else None,
-        "state": run_compare.before(one, ctx.lang) or ctx.say(f"verdict.mark_{one.state}"),
+        "state": " · ".join((run_compare.before(one, ctx.lang) or ctx.say(f"verdict.mark_{one.state}"),
+                             *run_compare.hidden(one, ctx.lang))),
         "own_base": one.base_ns, "own_head": one.head_ns, "base_count": one.base_count,
         "head_count": one.head_count, "shapes": one.shapes,
     } for one in moved], columns=[

@@ -110,5 +110,7 @@ def gaps(ctx: Context, pair: Pair) -> None:
         delta.key: wording.of(ctx.lang, causes[delta.key]) if delta.key in causes else ctx.say("compare.beyond")
         for delta in deltas
     } | {"idle": ctx.say("breakdown.idle")}
+    if "launch_overhead" in says and not any(dict(side.parts)["computing"] for side in sides):
+        says["launch_overhead"] = ctx.say("verdict.launching")  # there are no kernels that could be too short
     _waterfall(ctx, deltas, whole, says, "compare_gaps_waterfall")
     _table(ctx, pair, (*deltas, whole), says, change.step, "compare_gaps")

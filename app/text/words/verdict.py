@@ -28,9 +28,13 @@ TEXT = {
         "这是两次采集，按 step 判断（至少 {n} 块）。每侧只有一次采集，无法排除正常波动。",
     ),
     "method_captures.one": (
-        "Two captures, one with a single step. With one capture a side, normal run-to-run variation cannot be "
-        "ruled out.",
-        "这是两次采集，其中一次只有一个 step。每侧只有一次采集，无法排除正常波动。",
+        "Two captures, at least one with a single step. With one capture a side, normal run-to-run variation cannot "
+        "be ruled out.",
+        "这是两次采集，其中至少一次只有一个 step。每侧只有一次采集，无法排除正常波动。",
+    ),
+    "method_captures_whole": (
+        "Two captures, each as a whole. With one capture a side, normal run-to-run variation cannot be ruled out.",
+        "这是两次采集，各按全程比较。每侧只有一次采集，无法排除正常波动。",
     ),
     "method_captures_given": (
         "Two captures, judged by their steps, in {n} blocks or more, with the drift you gave: {drift} from capture to "
@@ -56,19 +60,29 @@ TEXT = {
         "两侧的采集视为相互独立，较少的一侧 {n} 次。",
     ),
     "method_ranks": (
-        "Two ranks of one capture, step by step, in {n} blocks. Ranks wait for each other, so their steps are about "
-        "equally long; what differs is what fills them.",
-        "同一次采集的两个 rank，逐 step 比较（{n} 块）。各 rank 互相等待，step 时长大致相同，差异在于时间的组成。",
+        "Two ranks of one capture, step by step, in {n} blocks.",
+        "同一次采集的两个 rank，逐 step 比较（{n} 块）。",
     ),
     "batches": (
         "All captures of one side were recorded before those of the other: drift between the batches counts as change.",
         "一侧的采集全部早于另一侧：两批之间的漂移会被算作变化。",
     ),
-    "method_ranks.one": (
-        "Two ranks in one step. Ranks wait for each other, so their steps are about equally long; what differs is what "
-        "fills them.",
-        "两个 rank 的同一个 step。各 rank 互相等待，step 时长大致相同，差异在于时间的组成。",
+    "method_ranks.one": ("Two ranks in one step.", "两个 rank 的同一个 step。"),
+    "method_ranks_whole": (
+        "Two ranks of one capture, each as a whole.",
+        "同一次采集的两个 rank，各按全程比较。",
     ),
+    "ranks_even": (
+        "Ranks wait for each other, so both take about equally long; what differs is what fills that time.",
+        "各 rank 互相等待，用时大致相同，差异在于时间的组成。",
+    ),
+    "ranks_uneven": (
+        "They do not take equally long. By the recorded clock, rank {head} begins {begins} and ends {ends} than rank "
+        "{base}, in the mean of what is compared.",
+        "两者用时不同：按采集的时钟，参与对比的部分中，rank {head} 平均比 rank {base} 开始{begins}、结束{ends}。",
+    ),
+    "later": ("{time} later", "晚 {time}"),
+    "earlier": ("{time} earlier", "早 {time}"),
     "method_steps": (
         "Steps of one capture, in {n} blocks or more on each side.",
         "同一次采集的 step，每侧至少 {n} 块。",
@@ -121,6 +135,13 @@ TEXT = {
     "h2h": ("within the host", "主机内"),
     "p2p": ("between devices", "设备之间"),
     "beyond": ("before the first step or after the last", "首个 step 之前或最后一个 step 之后"),
+    "launching": ("what launching a task usually takes", "下发一个任务通常所需的时间"),
+    "now_pageable": ("now pageable memory of the host, was pinned", "主机内存由锁页变为非锁页"),
+    "now_pinned": ("now pinned memory of the host, was pageable", "主机内存由非锁页变为锁页"),
+    "hidden": (
+        "takes {base} → {head} in all, of which hidden behind other work {base_hidden} → {head_hidden}",
+        "总时长 {base} → {head}，其中被其他任务掩盖 {base_hidden} → {head_hidden}",
+    ),
     "state_new": ("new", "新增"),
     "state_gone": ("gone", "消失"),
     "kernels_alike": ("all kernels alike", "所有算子同幅变化"),
@@ -180,6 +201,19 @@ TEXT = {
         "{side}：{runs} 次采集，rank {ranks} 的 {n} 个 step",
     ),
     "most_of_it": ("Largest part: {what}, {change}.", "变化最大的一项：{what}，{change}。"),
+    "left_out_before": (
+        "Not compared is what was recorded before the first {task}: {base} → {head}, {change}. The recordings as they "
+        "are take {base_all} → {head_all}.",
+        "首个{task}之前的时间不参与对比：{base} → {head}，{change}。整个采集的时长为 {base_all} → {head_all}。",
+    ),
+    "left_out_after": (
+        "Not compared is what was recorded after the last {task}: {base} → {head}, {change}. The recordings as they "
+        "are take {base_all} → {head_all}.",
+        "最后一个{task}之后的时间不参与对比：{base} → {head}，{change}。整个采集的时长为 {base_all} → {head_all}。",
+    ),
+    "task_device": ("device task", "设备任务"),
+    "task_cpu": ("operator", "算子"),
+    "task_either": ("device task or operator", "设备任务或算子"),
     "leave_out": ("Leave out warm-up: {what}", "略去预热：{what}"),
     "leave_out_which": ("step {steps} of {side}", "{side} 的 step {steps}"),
     "leave_out_help": (

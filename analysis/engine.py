@@ -36,6 +36,7 @@ from npulens.analysis.capability import (
     unexplained,
 )
 from npulens.analysis.causes import CAUSES, OF_EXPOSED, OF_IDLE
+from npulens.analysis.device.at_most import idle_at_most
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import kernels
 from npulens.analysis.device.spent import KernelTime, kernel_time
@@ -205,7 +206,18 @@ def chosen(known: tuple[Detector, ...], only: Iterable[str] | None) -> tuple[Det
 
 
 def judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Finding], Outcome]:
-    """One detector's findings and how it ended. Its failure is its outcome; the others still run."""
+    """One detector's findings and how it ended. Idle time that is small in all cannot hold much of any kind."""
+    findings, outcome = _judged(run, detector, settings)
+    most = idle_at_most(run, detector.name) if outcome.outcome == "not_measured" else None
+    if most is None or too_little(run) is not None:
+        return findings, outcome
+    limits = overridden(detector.limits(), settings.limits_of(detector.name), "npulens.toml")
+    small = most < limits.min_share * run.get(steady_ns)
+    return findings, _at_most(run, detector, most // run.step_count, limits) if small else outcome
+
+
+def _judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Finding], Outcome]:
+    """The same by what it measures itself. Its failure is its outcome; the others still run."""
     for need in detector.needs:
         has = run.get(capabilities)[need]
         if has.status == "absent":
@@ -381,7 +393,13 @@ def _clean(
             f"至多 {saving}，仅一次（{per('占步长', RECORDED, whole)} {share}），"
             f"低于阈值 {least}",
         )  # fmt: skip
+    return _at_most(run, detector, amount, limits)
+
+
+def _at_most(run: Run, detector: Detector, amount: int, limits: Limits) -> Outcome:
+    """Clean, with the most that it is of each step."""
     share, saving = _below(of_step(run, amount), limits.min_share), number("_ns", amount)
+    least = number("_share", limits.min_share)
     return Outcome(
         detector.name, "clean",
         f"at most {saving} {_of(run)} ({share}), below the limit of {least}",

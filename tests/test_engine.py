@@ -257,3 +257,43 @@ def test_the_rank_is_named_whose_figure_is_told_of_several() -> None:
     numbers = {"ranks": "0-3", "idle_ns": 22_400_000, "idle_share": 0.479, "most_rank": 2}
     assert filled(words, numbers).title == "Ranks 0-3: it idles 22.4 ms of each step (47.9 %, on rank 2)"
     assert "on rank" not in filled(words, {**numbers, "most_rank": None}).title
+
+
+def _two_kernels(apart: int) -> dict[str, Any]:
+    """1,000 us of which nothing is known in the middle, of a capture that holds kernels alone."""
+    return {
+        "spans": [
+            {"id": 1, "kind": "kernel", "name": "first", "at": 0, "for": 500, "kernel": {"op_type": "A"}},
+            {"id": 2, "kind": "kernel", "name": "second", "at": 500 + apart, "for": 500 - apart,
+             "kernel": {"op_type": "B"}},
+        ],
+        "absent": ["transfer", "link", "host_op", "stack", "sample", "step"],
+    }  # fmt: skip
+
+
+#: What costs nothing but idle time, and what costs time of copies.
+_OF_GAPS = (
+    "copy_exposed", "environment", "first_use", "gc", "host_late", "launch_overhead", "memory_alloc", "sync_stall",
+)  # fmt: skip
+
+
+def test_idle_time_that_is_small_in_all_is_no_problem_whatever_was_not_recorded() -> None:
+    """3 of 1,000 us are 0.3 %, below every limit; of 20 us (2 %) only what has a limit of 5 % is below."""
+    said = {one.detector: one for one in check(connection(_two_kernels(3))).outcomes}
+    for name in (*_OF_GAPS, "idle_unexplained"):
+        assert said[name].outcome == "clean", name
+        assert said[name].reason.startswith("at most 3.00 µs of the recorded time (0.3 %), below the limit of"), name
+    assert said["memory_pressure"].outcome == said["frequency_drop"].outcome == "not_measured"
+    said = {one.detector: one for one in check(connection(_two_kernels(20))).outcomes}
+    assert [said[name].outcome for name in _OF_GAPS] == ["not_measured"] * len(_OF_GAPS)
+    assert said["idle_unexplained"].reason.startswith("at most 20.0 µs of the recorded time (2.0 %), below the limit")
+
+
+def test_a_copy_that_is_known_bounds_idle_time_and_no_copies() -> None:
+    """15 of the 20 us between two kernels are a copy: 5 us may be idle, and 20 us be copies that nothing hides."""
+    case = _two_kernels(20)
+    case["spans"].append({"id": 3, "kind": "memcpy", "name": "copy", "at": 502, "for": 15})
+    case["absent"].append("comm")  # so that idle time itself is not known
+    said = {one.detector: one for one in check(connection(case)).outcomes}
+    assert said["host_late"].reason.startswith("at most 5.00 µs of the recorded time (0.5 %)")
+    assert said["copy_exposed"].outcome != "clean"

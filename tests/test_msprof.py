@@ -136,6 +136,68 @@ def test_a_core_that_op_summary_does_not_say_is_that_of_the_task(tmp_path: Path)
     assert got.cover("host_op")["reason"] == "msprof records no operators of the framework"
 
 
+_SUMMARY = "Device_id,Task ID,Stream ID,Op Name,OP Type,Task Type,Task Start Time(us),Task Duration(us)\n"
+_TASKS = "Device_id,kernel_name,kernel_type,stream_id,task_id,task_time(us),task_start(us),task_stop(us)\n"
+
+
+def _both(where: Path, kernels: str, tasks: str) -> Loaded:
+    """An op_summary beside a task_time: rows without their device, times in us."""
+    for name, head, lines in (("op_summary", _SUMMARY, kernels), ("task_time", _TASKS, tasks)):
+        (where / f"{name}_{STAMP}.csv").write_text(head + "".join(f"0,{line}\n" for line in lines.split()))
+    return load(where, where)
+
+
+_ON_DEVICE = "SELECT kind, name, ts_ns, dur_ns FROM span WHERE kind <> 'comm_op' ORDER BY ts_ns"
+
+
+def test_tasks_beside_kernels_are_tasks_and_no_kernel_comes_twice(tmp_path: Path) -> None:
+    """Task 1 began before its kernel did, number 2 comes round again, and Cast is a kernel that op_summary lacks."""
+    got = _both(
+        tmp_path,
+        "1,46,k1,Mul,AI_CORE,10.5,2 2,46,k2,Add,AI_CORE,20.5,2",
+        "N/A,PROFILING_ENABLE,49,3,0.02,5,5.02 m1,AI_CORE,46,1,3,10,13 N/A,MEMCPY_ASYNC,46,9,4,14,18 "
+        "m2,AI_CORE,46,2,2,20.5,22.5 c,AI_CPU,46,7,1,30,31 N/A,EVENT_RECORD,46,2,0,40,40",
+    )
+    assert got.all(_ON_DEVICE) == [
+        ("device_other", "PROFILING_ENABLE", 0, 20), ("kernel", "k1", 5500, 2000),
+        ("memcpy", "MEMCPY_ASYNC", 9000, 4000),
+        ("kernel", "k2", 15500, 2000), ("kernel", "c", 25000, 1000), ("device_other", "EVENT_RECORD", 35000, 0),
+    ]  # fmt: skip
+    assert got.cover("transfer")["status"] == "recorded"
+    assert got.all("SELECT direction, bytes FROM transfer") == [(None, None)]
+
+
+def test_a_kernel_that_is_no_task_leaves_open_which_tasks_compute(tmp_path: Path) -> None:
+    """k2 has no task: m3 may be it, and is not taken. What op_summary never lists is."""
+    got = _both(
+        tmp_path,
+        "1,46,k1,Mul,AI_CORE,10.5,2 2,46,k2,Add,AI_CORE,20.5,2",
+        "m1,AI_CORE,46,1,2,10.5,12.5 m3,AI_CORE,46,3,2,20.5,22.5 N/A,MEMCPY_ASYNC,46,9,4,14,18",
+    )
+    assert got.all(_ON_DEVICE) == [
+        ("kernel", "k1", 0, 2000), ("memcpy", "MEMCPY_ASYNC", 3500, 4000), ("kernel", "k2", 10000, 2000),
+    ]  # fmt: skip
+    assert "no other file names copies" in got.cover("transfer")["reason"]
+
+
+def test_a_list_of_kernels_alone_names_no_copies(tmp_path: Path) -> None:
+    got = _both(tmp_path, "1,46,k1,Mul,AI_CORE,10.5,2", "m1,AI_CORE,46,1,2,10.5,12.5")
+    assert got.all(_ON_DEVICE) == [("kernel", "k1", 0, 2000)]
+    assert "no other file names copies" in got.cover("transfer")["reason"]
+
+
+def test_what_begins_in_a_collective_may_be_its_part(tmp_path: Path) -> None:
+    """The copy at 12 us may be one of the operator's, that at 30 us is none. Mul computes beside it."""
+    got = _both(
+        tmp_path,
+        "1,46,k1,Mul,AI_CORE,13,2 N/A,N/A,hcom_allReduce__1_0_1,hcom_allReduce_,COMMUNICATION,10,10",
+        "m1,AI_CORE,46,1,2,13,15 N/A,SDMA,50,1,2,12,14 N/A,NOTIFY_WAIT,50,2,1,11,12 N/A,MEMCPY_ASYNC,46,9,4,30,34",
+    )
+    assert got.all(_ON_DEVICE) == [("kernel", "k1", 3000, 2000), ("memcpy", "MEMCPY_ASYNC", 20000, 4000)]
+    assert got.all("SELECT ts_ns, dur_ns FROM span WHERE kind = 'comm_op'") == [(0, 10000)]
+    assert "no other file names copies" in got.cover("transfer")["reason"]
+
+
 def test_iterations_of_step_trace_are_steps(outputs: list[Path], tmp_path: Path) -> None:
     root = write(tmp_path / PROF, device_events(outputs[0]), op_summary(outputs[0]))
     first = min(float(e["ts"]) for e in device_events(outputs[0]) if e["ph"] == "X") // 1

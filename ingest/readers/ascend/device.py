@@ -36,10 +36,10 @@ _OTHER = (
     f"AND NOT {nameless('name')}"
 )
 TYPES = "^(KERNEL|AI_|AICORE|AICPU|AIV|AIC$|MIX|DSA|VECTOR|CUBE|OPERATOR)"
-_COMPUTES = f"(regexp_matches(type, '{TYPES}', 'i') OR {_OTHER})"
+COMPUTES = f"(regexp_matches(type, '{TYPES}', 'i') OR {_OTHER})"
 #: Tasks that carry out a communication operator on the AI CPU or the vector cores count as communication.
 CARRIES = "(AicpuKernel|AivKernel)$"
-_CARRIES = f"regexp_matches(name, '{CARRIES}')"
+CARRIED = f"regexp_matches(name, '{CARRIES}')"
 SETS, COPIES = "(^| )MEM_?SET", "(^| )(MEM_?CPY|PCIE_DMA|SDMA)"
 _SETS = f"regexp_matches(type || ' ' || name, '{SETS}', 'i')"
 _COPIES = f"regexp_matches(type || ' ' || name, '{COPIES}', 'i')"
@@ -228,7 +228,7 @@ def _helpers(draft: Draft) -> None:
     helpers.find(
         draft,
         f"""SELECT h.row, h.stream, h.ts, h.ts + h.dur AS till, trim(type || ' ' || name) AS says,
-            m.kd IS NOT NULL OR g.hw IS NOT NULL OR {_COMPUTES} OR coalesce(connection, -1) >= 0 AS own
+            m.kd IS NOT NULL OR g.hw IS NOT NULL OR {COMPUTES} OR coalesce(connection, -1) >= 0 AS own
         FROM hw h LEFT JOIN matched m ON m.hw = h.row LEFT JOIN merged g ON g.hw = h.row""",
         "SELECT row, ts, ts + dur AS till, coalesce(group_name, '') AS named FROM op_lane",
     )
@@ -265,7 +265,7 @@ def _sort(draft: Draft) -> None:
         "dev_kind",
         f"""SELECT h.*, m.kd, i.op, CASE WHEN h.row IN (SELECT row FROM scheduler) THEN 'device_other'
             WHEN m.kd IS NOT NULL THEN 'kernel'
-            WHEN {_COMPUTES} AND NOT {_CARRIES} THEN 'kernel' WHEN i.hw IS NOT NULL THEN 'comm_task'
+            WHEN {COMPUTES} AND NOT {CARRIED} THEN 'kernel' WHEN i.hw IS NOT NULL THEN 'comm_task'
             WHEN {_SETS} THEN 'memset' WHEN {_COPIES} THEN 'memcpy' WHEN {_WAITS} THEN 'wait'
             ELSE 'device_other' END AS kind
         FROM hw h LEFT JOIN matched m ON m.hw = h.row LEFT JOIN in_op i ON i.hw = h.row
@@ -287,7 +287,7 @@ def _sort(draft: Draft) -> None:
             model, NULL::BIGINT AS batch, NULL::BIGINT AS bytes, NULL::DOUBLE AS bandwidth, NULL::VARCHAR AS direction,
             NULL::BIGINT AS connection, row AS kd, NULL::BIGINT AS op,
             CASE WHEN {schedules("name", "type")} THEN 'device_other'
-                WHEN NOT is_task OR {_COMPUTES} THEN 'kernel' WHEN {_SETS} THEN 'memset' WHEN {_COPIES} THEN 'memcpy'
+                WHEN NOT is_task OR {COMPUTES} THEN 'kernel' WHEN {_SETS} THEN 'memset' WHEN {_COPIES} THEN 'memcpy'
                 WHEN {_WAITS} THEN 'wait' ELSE 'device_other' END AS kind
         FROM (SELECT *, coalesce(core, '') AS type FROM kd_left) WHERE row NOT IN (SELECT kd FROM matched)""",
     )

@@ -31,6 +31,7 @@ from npulens.ingest.readers.ascend.text import (
     host,
     links,
     strangers,
+    task_time,
 )
 from npulens.ingest.readers.ascend.text import lanes as text_lanes
 from npulens.ingest.readers.ascend.text.trace_view import LATEST, Pass, read_trace, see
@@ -302,15 +303,20 @@ def make_kernels(
 ) -> tuple[str, ...]:
     """Make the view ``kd``, one row per line of the files, and name the measurements it has as ``pmu_N``.
 
-    ``device``: of files about several devices the one that is meant. ``cores``: what else says the core of a task.
+    ``device``: of files about several devices the one that is meant. ``cores``: what lists every task beside them: it
+    says cores that they do not say, and tasks that are no kernels.
     """
     say_kernels(slices, draft)
+    say_kernels(cores, draft)
     files = [file for _, file in slices if file is not None]
     metrics = measured(files)
     selects = [_select(file, metrics, at) for at, file in enumerate(files)] or [_nothing()]
-    draft.keep("kd_all", _with_cores(" UNION ALL BY NAME ".join(selects), cores))
     whole = f"ts BETWEEN {-LATEST} AND {LATEST} AND dur BETWEEN 0 AND {LATEST} AND name IS NOT NULL"
     ours = "true" if device is None else f"coalesce(device, {device}) = {device}"
+    tasks = [file for _, file in cores if file is not None]
+    every = task_time.with_cores(" UNION ALL BY NAME ".join(selects), tasks)
+    draft.make("CREATE VIEW task_doubt AS SELECT 0::BIGINT AS row WHERE false")
+    draft.keep("kd_all", _with_tasks(draft, every, files, tasks, f"{ours} AND NOT rounded AND {whole}"))
     _sum_rounded(draft, ours)
     broken = count(draft, f"SELECT count(*) FROM kd_all WHERE {ours} AND NOT rounded AND ({whole}) IS NOT TRUE")
     draft.drop("kernel", Message("row_without_name_start_or"), broken)
@@ -318,19 +324,19 @@ def make_kernels(
     return metrics
 
 
-def _with_cores(every: str, slices: csv_tables.Slices) -> str:
-    """Rows of kernels; a core that they do not say is that of the one task with their stream, number and start."""
-    files = [file for _, file in slices if file is not None]
-    if not files:
+def _with_tasks(draft: Draft, every: str, files: Sequence[Csv], tasks: Sequence[Csv], whole: str) -> str:
+    """Rows of kernels, and those of the other tasks where a file lists all of them; what is damaged lists some."""
+    if not tasks or any(file.damage for file in tasks):
         return every
-    tasks = " UNION ALL ".join(
-        f"SELECT {file.whole('Device_id')} AS device, {file.whole(*columns.STREAM)} AS stream, "
-        f"{file.whole(*columns.TASK)} AS task, {file.ns(*columns.START)} AS ts, {file.said(*columns.CORE)} AS core "
-        f"FROM {file.name}" for file in files
-    )  # fmt: skip
-    return f"""SELECT k.* REPLACE (coalesce(k.core, t.core) AS core) FROM ({every}) k LEFT JOIN (
-        SELECT device, stream, task, ts, min(core) AS core FROM ({tasks}) GROUP BY ALL HAVING count(DISTINCT core) = 1
-        ) t ON t.device IS NOT DISTINCT FROM k.device AND t.stream = k.stream AND t.task = k.task AND t.ts = k.ts"""
+    draft.keep("kd_told", every)
+    if count(draft, "SELECT count(*) FROM kd_told WHERE rounded"):
+        return "FROM kd_told"
+    draft.keep(
+        "task_told",
+        " UNION ALL BY NAME ".join(_select(file, (), at) for at, file in enumerate(tasks, len(files))),
+    )
+    by_device = all(file.has("Device_id") for file in (*files, *tasks))
+    return f"FROM kd_told UNION ALL BY NAME {task_time.others(draft, whole, by_device)}"
 
 
 def _sum_rounded(draft: Draft, ours: str) -> None:
@@ -498,7 +504,7 @@ def _absent(claim: Claim, draft: Draft, there: Sequence[bool]) -> None:
     for (table, reason, setting), found in zip(lacking, there, strict=True):
         if not found:
             draft.absent(table, reason, setting)
-    if no_trace:
+    if no_trace and not task_time.names_copies(draft):
         draft.absent("transfer", Message("and_no_other_file_names", {"reason": no_trace}), None)
     names = {named.base for path in claim.files if (named := exports.name(path.name))}
     for table, wanted, reason, setting in (

@@ -41,7 +41,7 @@ class Chosen:
 
     trace: list[Path] = field(default_factory=list)
     kernels: list[Path] = field(default_factory=list)
-    cores: list[Path] = field(default_factory=list)  # task_time.csv, where op_summary.csv may not say the core
+    cores: list[Path] = field(default_factory=list)  # task_time.csv, for what op_summary.csv does not say
     tables: dict[str, list[Path]] = field(default_factory=dict)
     unread: list[Message] = field(default_factory=list)
 
@@ -78,7 +78,7 @@ def choose(files: Iterable[Path], device: int | None = None) -> Chosen:
     chosen = Chosen()
     kept = {base: _newest(found, chosen) for base, found in sorted(by_base.items())}
     chosen.trace = _first(_TRACES, kept, chosen)
-    # Every task again, without what op_summary knows of kernels: needed only where nothing else lists them.
+    # Every task, without what op_summary knows of kernels: needed only where no trace lists them.
     if not chosen.trace and not kept.get(_KERNELS[0]) and kept.get(_KERNELS[1]):
         chosen.cores = kept.pop(_KERNELS[2], [])
     chosen.kernels = _first(_KERNELS[:2] if chosen.trace else _KERNELS, kept, chosen)

@@ -23,6 +23,7 @@ import numpy as np
 from npulens.analysis.capability import BY_NAME, Has, capabilities
 from npulens.analysis.collect import Recipe, recipe
 from npulens.analysis.device.family import family, on_npu
+from npulens.analysis.device.untold import untold
 from npulens.analysis.finding import Finding
 from npulens.analysis.idle.behind import behind, early_said, from_before
 from npulens.analysis.idle.blame import said as ranges
@@ -56,8 +57,6 @@ CLOCK_SHARE = 0.01
 BACKLOG_SHARE = 0.01
 #: A device that is behind the host by more than this share of a step is said.
 LAG_SHARE = 0.25
-#: Time without recorded work is told from this share on.
-UNTOLD_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,8 @@ def doubts(run: Run) -> tuple[Doubt, ...]:
     found = run.get(facts)
     return tuple([
         *(Doubt("part", text) for text in of_a_part(run)), *_files(found),
-        *(Doubt("sums", text) for text in sums_alone(run)), *_untold(run), *_outside(run), *_launches(found),
+        *(Doubt("sums", text) for text in sums_alone(run)), *(Doubt("untold", text) for text in untold(run)),
+        *_outside(run), *_launches(found),
         *(Doubt("training_mode", text) for text in training_mode(run)),
         *_backlog(run), *_clocks(run), *_steps(run), *_lag(run), *_profiler(run), *_export(run),
     ])  # fmt: skip
@@ -175,25 +175,6 @@ def _files(found: Facts) -> Iterator[Doubt]:
         yield Doubt("dropped", (
             f"{found.lost:,} of {met:,} events were not kept, so time shown as idle may be work that is missing",
             f"{met:,} 个事件中有 {found.lost:,} 个未保留，显示为空闲的时间可能是缺失的工作",
-        ))  # fmt: skip
-
-
-def _untold(run: Run) -> Iterator[Doubt]:
-    """Time in which nothing recorded ran, where more may have run than was recorded: it is not known to be idle."""
-    silent = []
-    for rank in set(run.ranks) - set(run.get(idle).ranks):
-        if (window := run.window(rank)) is not None and window[1] > window[0]:
-            whole, work = Intervals(*(np.array([moment], np.int64) for moment in window)), run.activity(rank).work()
-            if len(work.starts):  # where nothing of the device is there, that is what is said
-                silent.append(((whole - work).total(), whole.total(), rank))
-    ns, whole_ns, rank = max(silent, default=(0, 1, 0))
-    if ns > UNTOLD_SHARE * whole_ns:
-        lost, all_, part = duration(ns), duration(whole_ns), share(ns / whole_ns)
-        yield Doubt("untold", (
-            f"rank {rank}: none of the recorded work ran for {lost} of {all_} ({part}). Not all of the device's work "
-            "was recorded, so whether it idled, copied or communicated then cannot be told",
-            f"rank {rank}：{all_} 中有 {lost}（{part}）没有任何已采集的设备任务在执行；设备上的任务没有全部采集，"
-            "无法判断当时是空闲、拷贝还是通信",
         ))  # fmt: skip
 
 

@@ -180,7 +180,7 @@ SIGNS = (
     Sign("rocprofiler", _unread("json_of_rocprofv3"),
          inside=rb'"rocprofiler-sdk(?:-json)?-tool"'),
     Sign("old_ascend", Message("json_ascend_tool_2020_status"),
-         inside=rb'^\s*\{\s*"status"\s*:.{0,300}"info"\s*:.{0,600}"data"\s*:'),
+         inside=rb'^\s*\{\s*"status"\s*:\s*\d{1,3}\s*,\s*"(?:info"\s*:\s*"|data"\s*:)'),
     Sign("memory_snapshot", Message("snapshot_pytorch_s_memory_allocator"),
          inside=rb'^\s*\{.{0,2000}"(?:device_traces|allocator_settings|segments)"\s*:\s*[\[{]'),
     Sign("speedscope", joined([Message("speedscope_profile_cpu_sampler"), _RECORD]),

@@ -232,8 +232,8 @@ TEXT: dict[str, tuple[str, str]] = {
         "Python pickle（可能是内存快照），加载它可能执行代码，因此从不打开；内存请用 profile_memory=True 采集",
     ),
     "json_ascend_tool_2020_status": (
-        "JSON of an Ascend tool of 2020 (status, info, data): a server's answer, no trace; load the "
+        "JSON of a server's answer (status, info, data), as Ascend tools of 2020 keep it: no trace; load the "
         "profiler's own output",
-        "2020 年 Ascend 工具的 JSON（status、info、data），是服务返回而不是 trace；请加载 profiler 自身的输出",
+        "服务返回的 JSON（status、info、data），如 2020 年 Ascend 工具所存，不是 trace；请加载 profiler 自身的输出",
     ),
 }  # fmt: skip

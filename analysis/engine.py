@@ -50,7 +50,7 @@ from npulens.analysis.limits import COVERED, Limits, overridden
 from npulens.analysis.quality import Quality, quality
 from npulens.analysis.ranks.lateness import said as who_waits
 from npulens.analysis.replay import whatif
-from npulens.analysis.replay.critical import held_by, unmovable
+from npulens.analysis.replay.critical import held_by, unmovable, waits_for_absent
 from npulens.analysis.run import Run
 from npulens.analysis.say import ONCE, ONLY_STEP, RECORDED, STEP, Whole, filled, number, on_cpu, per
 from npulens.analysis.serving import judging
@@ -441,7 +441,9 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
     step = whole // run.step_count
     share = saving / step if step else 0.0
     most = saving
-    if candidate.replayed and candidate.measured_ns and (run.get(unmovable) > STILL or _shared(run, candidate, total)):
+    little = candidate.cause in {"comm_exposed", *OF_EXPOSED} and total < _NEARLY * (candidate.measured_ns or 0)
+    still = run.get(unmovable) > STILL or (little and waits_for_absent(run, candidate.change))
+    if candidate.replayed and candidate.measured_ns and still:
         bounds = [candidate.measured_ns, whole, *([candidate.ceiling_ns] if candidate.ceiling_ns else ())]
         most = max(saving, min(bounds) // run.step_count)
     each = RECORDED if not run.stepped else STEP if run.step_count > 1 else ONLY_STEP
@@ -455,19 +457,6 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
         saving, most, share, candidate.confidence, numbers, candidate.evidence, candidate.change, text=candidate.text,
         replayed=candidate.replayed,
     )  # fmt: skip
-
-
-def _shared(run: Run, candidate: Candidate, saved: int) -> bool:
-    """Whether a member that was not captured holds collectives up which are quicker then.
-
-    They are quicker for it as well, and nobody knows what it waited for itself.
-    """
-    if candidate.cause not in {"comm_exposed", *OF_EXPOSED} or run.missing_ranks == ():
-        return False
-    if saved >= _NEARLY * (candidate.measured_ns or 0):
-        return False
-    held_ = held_by(run, candidate.change)
-    return held_ is not None and held_.kind == "peer"
 
 
 def _capped(run: Run, ranked: list[Finding]) -> Iterator[Finding]:

@@ -54,14 +54,14 @@ def test_a_gap_is_idle_only_where_copies_were_recorded(absent: tuple[str, ...], 
     assert all("rank 0: none of the recorded work ran for 3.90 ms of 4.10 ms (95.1 %)" in one.text[0] for one in doubts)
 
 
-<<<<<<< HEAD
 def test_what_was_not_recorded_shows_nothing_either(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody recorded launches, and no setting does: the host "shows nothing there" would be no word about the job."""
     monkeypatch.setattr(idle_unexplained, "explains", lambda run: None)
     (finding,) = [one for one in said(KERNELS).findings if one.detector == "idle_unexplained"]
     assert finding.numbers["untold_share"] is not None
     assert "they show nothing there" not in finding.words["en"].advice
-=======
+
+
 def _doubt(spans: list[dict[str, Any]]) -> str:
     (text,) = (one.text[0] for one in said(spans, "transfer", "link").quality.doubts if one.name == "untold")
     return text
@@ -94,4 +94,3 @@ def test_many_gaps_alike_are_not_named() -> None:
         for n in range(4)
     ]
     assert _doubt(spans).endswith("cannot be told")
->>>>>>> ef26774e (The one gap that has most of a capture's time is named; answers of old Ascend tools are told alike)

@@ -154,6 +154,15 @@ def held_by(run: Run, change: Change) -> Held | None:
     )
 
 
+def waits_for_absent(run: Run, change: Change) -> bool:
+    """Whether a rank that was not captured holds the run's end then.
+
+    Collectives that are quicker are so for it as well, and nobody knows what it waited for itself.
+    """
+    held = held_by(run, change) if run.missing_ranks != () else None
+    return held is not None and held.kind == "peer"
+
+
 def unmovable(run: Run) -> float:
     """The share of the critical path that no change can move.
 

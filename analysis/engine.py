@@ -206,27 +206,11 @@ def chosen(known: tuple[Detector, ...], only: Iterable[str] | None) -> tuple[Det
 
 
 def judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Finding], Outcome]:
-    """One detector's findings and how it ended. Idle time that is small in all cannot hold much of any kind."""
-    findings, outcome = _judged(run, detector, settings)
-    most = idle_at_most(run, detector.name) if outcome.outcome == "not_measured" else None
-    if most is None or too_little(run) is not None:
-        return findings, outcome
-    limits = overridden(detector.limits(), settings.limits_of(detector.name), "npulens.toml")
-    small = most < limits.min_share * run.get(steady_ns)
-    return findings, _at_most(run, detector, most // run.step_count, limits) if small else outcome
-
-
-def _judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Finding], Outcome]:
-    """The same by what it measures itself. Its failure is its outcome; the others still run."""
-    for need in detector.needs:
-        has = run.get(capabilities)[need]
-        if has.status == "absent":
-            en, zh = has.capability.means
-            return [], Outcome(
-                detector.name, "not_measured", f"{en}: {has.why}", f"{zh}：{has.why_zh}", has.collect_with
-            )  # fmt: skip
+    """One detector's findings and how it ended. Its failure is its outcome; the others still run."""
     try:
         limits = overridden(detector.limits(), settings.limits_of(detector.name), "npulens.toml")
+        if (lacking := _lacking(run, detector)) is not None:
+            return [], _bounded(run, detector, lacking, limits)
         candidates = list(detector.detect(run.con, run, limits))
         if detector.about:
             return _of_requests(run, detector, candidates, limits)
@@ -234,7 +218,8 @@ def _judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Find
         measured = sorted((finding for finding, _ in each), key=lambda finding: -finding.saving_ns)
     except NotMeasured as missing:
         collect_with = its_own(run, missing.collect_with)
-        return [], Outcome(detector.name, "not_measured", missing.why, missing.why_zh, collect_with)
+        untold = Outcome(detector.name, "not_measured", missing.why, missing.why_zh, collect_with)
+        return [], _bounded(run, detector, untold, limits)
     except Exception as error:  # a defect of one detector must not take the others' answers away
         why = f"{type(error).__name__}: {error}"
         return [], Outcome(detector.name, "failed", why, why)
@@ -251,7 +236,27 @@ def _judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Find
     if most and (whole := _whole_ns(run, most)) and lost >= limits.min_share * whole:
         gain = next(finding.saving_ns for finding, candidate in each if candidate is most)
         return [], _masked(run, detector, most, lost, gain, limits)
-    return [], _too_little(run, detector, limits) or _clean(run, detector, measured, most, limits)
+    if (untold := _too_little(run, detector, limits)) is not None:
+        return [], _bounded(run, detector, untold, limits)
+    return [], _clean(run, detector, measured, most, limits)
+
+
+def _lacking(run: Run, detector: Detector) -> Outcome | None:
+    """How a detector ends where something that it needs was not recorded at all; None: all of it was."""
+    for need in detector.needs:
+        has = run.get(capabilities)[need]
+        if has.status == "absent":
+            (en, zh), name = has.capability.means, detector.name
+            return Outcome(name, "not_measured", f"{en}: {has.why}", f"{zh}：{has.why_zh}", has.collect_with)
+    return None
+
+
+def _bounded(run: Run, detector: Detector, untold: Outcome, limits: Limits) -> Outcome:
+    """Idle time that is small in all holds little of any kind, whatever was not recorded."""
+    most = idle_at_most(run, detector.name)
+    if most is None or too_little(run) is not None or most >= limits.min_share * run.get(steady_ns):
+        return untold
+    return _at_most(run, detector, most // run.step_count, limits)
 
 
 def _hides(run: Run, candidate: Candidate, limits: Limits) -> bool:

@@ -1,6 +1,6 @@
 """The most that idle time can come to where not all work of the device was recorded.
 
-What else the device did is not known, and need not be: no more is left than the time in which no known work runs. What
+What else the device did is not known, and need not be. No more is left than the time in which no known work runs. What
 costs nothing but idle time cannot cost more than that, whatever was not recorded.
 """
 

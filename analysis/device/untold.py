@@ -1,7 +1,7 @@
 """Time in which nothing recorded ran, where more may have run than was recorded: it is not known to be idle.
 
 Where one gap has most of it, the gap is named by the kernel that ends it. CANN tells of each kernel how long it came
-after the one before it (Task Wait Time): that bears the gap out and gives no reason.
+after the one before it (Task Wait Time). That bears the gap out and gives no reason.
 """
 
 from __future__ import annotations

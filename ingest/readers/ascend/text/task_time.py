@@ -34,9 +34,9 @@ def with_cores(every: str, files: Sequence[Csv]) -> str:
 def others(draft: Draft, whole: str, by_device: bool) -> str:
     """SQL: the tasks of the view task_told that are no kernel of the view kd_told.
 
-    ``whole``: what a row must have. ``by_device``: both files say the device. A kernel that is no task makes the tasks
-    that compute doubtful: one of them may be that kernel, and none of them is taken. The view task_doubt holds it, and
-    whatever else leaves open which copies there were.
+    ``whole``: what a row must have. ``by_device``: both files say the device. A kernel that is no task may be
+    any of the tasks that compute: none of them is taken then. The view task_doubt holds it, and whatever else leaves
+    open which copies there were.
     """
     key = f"{'coalesce(device, -1)' if by_device else '0'} AS on_device, stream, task"
     draft.keep("kd_asked", f"SELECT row, {key}, ts, ts + dur AS till, comm FROM kd_told WHERE {whole}")

@@ -258,3 +258,29 @@ def test_a_rest_before_the_driver_first_launches_a_kernel_may_be_a_fuser(again: 
     assert (said.outcome == "not_measured") is not again
     (finding,) = check(con, ["host_late"]).findings
     assert finding.confidence == ("high" if again else "low")
+
+
+def drained(*more: dict[str, Any]) -> list[tuple[int, int, str]]:
+    """Start, length and note of what is shown of a step in which the host waits from 100 to 305, and of more calls."""
+    findings = check(connection({"rank": {0: {"backend": "cuda"}}, "spans": [
+        span(1, "step_mark", "ProfilerStep#5", 0, 1000),
+        span(2, "runtime", "cudaLaunchKernel", 0, 5), span(3, "kernel", "a", 20, 280, by=2),
+        span(4, "runtime", "cudaStreamSynchronize", 100, 205),
+        span(5, "runtime", "cudaLaunchKernel", 310, 5), span(6, "kernel", "b", 330, 10, by=5), *more,
+        span(7, "runtime", "cudaLaunchKernel", 500, 5), span(8, "kernel", "c", 520, 480, by=7),
+    ]})).findings  # fmt: skip
+    (found,) = (one for one in findings if one.detector == "sync_stall")
+    return [(one.ts_ns // 1000, one.dur_ns // 1000, one.note) for one in found.evidence]
+
+
+def test_a_call_that_lies_before_the_gap_it_made_is_shown_where_it_is() -> None:
+    """The device idles from 340 to 520: the host launches c late, because it waited until 305. The call ends before."""
+    shown = drained()
+    assert shown[:2] == [(100, 205, "cudaStreamSynchronize"), (340, 180, "c")]
+    assert (340, 160, "cudaStreamSynchronize") not in shown
+
+
+def test_the_longest_wait_is_shown_beside_the_last_one() -> None:
+    """A wait of 5 us at 350, on an empty device, comes last before c. The lead was lost in the one of 205."""
+    shown = drained(span(9, "runtime", "cudaStreamSynchronize", 341, 5))
+    assert (100, 205, "cudaStreamSynchronize") in shown[:4]

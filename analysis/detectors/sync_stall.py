@@ -37,9 +37,10 @@ import duckdb
 import numpy as np
 
 from npulens.analysis import limits as limits_
-from npulens.analysis.finding import Candidate, Change, Value, Words
+from npulens.analysis.finding import Candidate, Change, Evidence, Value, Words
 from npulens.analysis.idle.blame import blame, similar_ranks
 from npulens.analysis.idle.copy_calls import copy_calls
+from npulens.analysis.idle.culprit import spoken
 from npulens.analysis.idle.device_reads import reads
 from npulens.analysis.idle.host_names import special
 from npulens.analysis.idle.host_spans import NONE
@@ -50,6 +51,9 @@ from npulens.analysis.run import Run
 from npulens.analysis.steady import steady_ns
 
 NEEDS = ("kernels", "launches")
+
+#: Evidence: so many of the longest calls.
+_LONGEST = 3
 
 TEXT = {
     "en": {
@@ -99,9 +103,19 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     change, ceiling = midway.change, None
     if not midway.calls or whatif.saved_ns(run, change) < limits.min_share * run.get(steady_ns):
         change, ceiling = Change(syncs=calls), found.measured_ns
+    shows = tuple(dict.fromkeys((*found.evidence[:2], *_longest(run, calls), *found.evidence[2:])))
     yield Candidate(
-        "sync_stall", "found", numbers, found.evidence, change, ceiling_ns=ceiling, measured_ns=found.measured_ns
+        "sync_stall", "found", numbers, shows, change, ceiling_ns=ceiling, measured_ns=found.measured_ns
     )  # fmt: skip
+
+
+def _longest(run: Run, calls: Ints) -> list[Evidence]:
+    """The calls in which the host waits longest: there it loses its lead, however far behind the gaps lie."""
+    rows = run.con.execute(
+        "SELECT rank, ts_ns, dur_ns, span_id, name FROM span WHERE list_contains(?, span_id) "
+        f"ORDER BY dur_ns DESC, span_id LIMIT {_LONGEST}", [calls.tolist()],
+    ).fetchall()  # fmt: skip
+    return [Evidence(rank, begin, length, span, spoken(name)) for rank, begin, length, span, name in rows]
 
 
 def _outermost(run: Run, rank: int, calls: Ints) -> int:

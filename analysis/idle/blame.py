@@ -249,8 +249,16 @@ def moments(run: Run, found: Idle, pieces: Ints) -> Ints:
 def evidence(
     run: Run, found: Idle, pieces: Ints, calls: Mapping[int, Call] | None = None
 ) -> tuple[Evidence, ...]:
-    """For each piece what the host did in it, and the gap it made. Of a call only its part of the piece is shown."""
+    """For each piece what the host did in it, and the gap it made. Of a call only its part of the piece is shown.
+
+    A call that synchronises may lie before the gap that it made: then it is shown where it is.
+    """
     texts = names(run, np.concatenate((found.host[pieces], found.task[pieces])))
+    waits = pieces[found.cause[pieces] == CODE["sync_stall"]]
+    at = {span: (begin, end) for span, begin, end in run.con.execute(
+        "SELECT span_id, ts_ns, ts_ns + dur_ns FROM span WHERE list_contains(?, span_id)",
+        [np.unique(found.host[waits]).tolist()],
+    ).fetchall()} if len(waits) else {}  # fmt: skip
     name = {span: spoken(text) for span, text in texts.items()}
     windows: dict[tuple[int, int, int], Evidence] = {}
     for piece in pieces:
@@ -260,10 +268,13 @@ def evidence(
             begin, end = max(begin, call.start), min(end, call.end)
             culprit = Evidence(rank, begin, end - begin, call.span, spoken(call.name))
         else:
+            first, last = at.get(host, (begin, end))
+            if last <= begin or first >= end:
+                begin, end = first, last
             culprit = Evidence(rank, begin, end - begin, host if host in name else None, name.get(host, ""))
         gap = int(found.gap_start[piece])
         own = found.on(rank)
-        last = found.end[own][found.gap_start[own] == gap].max()
-        for one in (culprit, Evidence(rank, gap, int(last) - gap, task if task in name else None, name.get(task, ""))):
+        until = found.end[own][found.gap_start[own] == gap].max()
+        for one in (culprit, Evidence(rank, gap, int(until) - gap, task if task in name else None, name.get(task, ""))):
             windows.setdefault((one.rank, one.ts_ns, one.dur_ns), one)
     return tuple(windows.values())

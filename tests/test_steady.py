@@ -9,6 +9,7 @@ import pytest
 
 from npulens import ingest
 from npulens.analysis.engine import Check, check
+from npulens.analysis.finding import Finding
 from npulens.analysis.run import Run
 from npulens.analysis.say import Whole
 from npulens.analysis.steady import of_run, of_step, shares_of, steady_ns
@@ -128,3 +129,96 @@ def test_time_before_all_work_of_the_device_is_not_called_recorded() -> None:
     first = said.findings[0]
     assert first.cause == "first_use" and " of the time with device work is first use" in first.words["en"].title
     assert "recorded time" not in answer(said, "en") and "采集时" not in answer(said, "zh")
+
+
+#: Kernels, names of operators and times of the cases below are in microseconds; a launch takes 20 to the device.
+def host(number: int, kind: str, name: str, at: float, length: float, **more: Any) -> dict[str, Any]:
+    return {"id": number, "kind": kind, "name": name, "at": at, "for": length, **more}
+
+
+def launched(number: int, name: str, at: float, length: float) -> list[dict[str, Any]]:
+    return [
+        host(number, "runtime", "cudaLaunchKernel", at, 5),
+        host(number + 1, "kernel", name, at + 20, length, by=number),
+    ]
+
+
+def first_uses(spans: list[dict[str, Any]]) -> list[Finding]:
+    said = check(connection({"rank": {0: {"backend": "cuda"}}, "spans": spans}))
+    return [one for one in said.findings if one.detector == "first_use"]
+
+
+def convolution(number: int, at: float, length: float, asks: int, shapes: str) -> list[dict[str, Any]]:
+    """One that launches its kernel 20 us before its end; so many kernels are asked about from 50 us on."""
+    return [
+        host(number, "cpu_op", "aten::cudnn_convolution", at, length, host_op={"input_shapes": shapes}),
+        *(host(number + 10 + n, "runtime", "cudaFuncGetAttributes", at + 50 + 20 * n, 2) for n in range(asks)),
+        *launched(number + 1, "conv", at + length - 20, 10),
+    ]
+
+
+def planned(*shapes: str, asks: int = 30) -> list[dict[str, Any]]:
+    """Four convolutions: two of 2000 us that ask about kernels, each followed by one of 40."""
+    return [
+        host(1, "cpu_op", "aten::add", 0, 10), *launched(2, "add", 2, 30),
+        *convolution(100, 100, 2000, asks, shapes[0]), *convolution(200, 2120, 40, 0, shapes[1]),
+        *convolution(300, 2200, 2000, asks, shapes[2]), *convolution(400, 4220, 40, 0, shapes[3]),
+    ]  # fmt: skip
+
+
+def test_a_convolution_that_asks_about_many_kernels_makes_a_plan() -> None:
+    """Both long ones idle the device from their start until their launch, 20 before their end: 1980 + 1980."""
+    (found,) = first_uses(planned("1", "1", "2", "2"))
+    assert found.numbers["first_ns"] == 2 * 1_980_000
+    assert "plans" in found.words["en"].advice and "once for each shape" in found.words["en"].advice
+
+
+def test_without_shapes_those_that_ask_less_tell() -> None:
+    (found,) = first_uses(planned("", "", "", ""))
+    assert found.numbers["first_ns"] == 2 * 1_980_000
+
+
+@pytest.mark.parametrize("spans", [
+    pytest.param(planned("1", "1", "1", "1"), id="the shape had its plan"),
+    pytest.param(planned("1", "1", "2", "2", asks=19), id="as an operator asks that launches a few kernels"),
+])  # fmt: skip
+def test_no_plan_is_made(spans: list[dict[str, Any]]) -> None:
+    """Then two of four runs are slow, and the usual one takes 1020: none takes 20 times that."""
+    assert first_uses(spans) == []
+
+
+def looped(first: int) -> list[dict[str, Any]]:
+    """Three steps of 5000 us; of the first the operator takes 4000, of later ones 40."""
+    return [
+        each for n, length in enumerate((4000, 40, 40)) for each in (
+            host(100 * n + 1, "step_mark", f"ProfilerStep#{first + n}", 5000 * n, 5000),
+            *launched(100 * n + 2, "add", 5000 * n, 30),
+            host(100 * n + 6, "cpu_op", "aten::zero_", 5000 * n + 100, length),
+            *launched(100 * n + 7, "fill", 5000 * n + 100 + length - 20, 4900 - length),
+        )
+    ]  # fmt: skip
+
+
+def test_a_loop_that_ran_before_uses_nothing_for_the_first_time() -> None:
+    """The job's first step is 0 or 1. Before step 2 the loop has run; nothing but the time of a first run says more."""
+    (found,) = first_uses(looped(1))
+    assert found.numbers["first_ns"] == 3_980_000 and found.confidence == "medium"
+    assert "first recorded runs" in found.words["en"].title
+    assert first_uses(looped(2)) == []
+
+
+def rests(kernels: int, before_known_us: float) -> list[dict[str, Any]]:
+    """Quick launches, twice of the first kernel, with a rest between; then one of 4000 us before a new kernel."""
+    at = 100.0 + before_known_us
+    spans = [*launched(2, "k0", 0, 30), *launched(4, "k0", at, 30)]
+    for n in range(1, kernels):
+        spans += launched(10 * n, f"k{n}", at + 30 * n, 25)
+    at += 30 * kernels
+    return [*spans, *launched(9_000, "new", at + 4000, 500)]
+
+
+def test_silence_before_a_kernel_is_no_first_use_in_a_process_that_is_warm() -> None:
+    """A rest of a twentieth before what has run is as good: 200 of 4000. So are 20 kernels that load nothing."""
+    assert len(first_uses(rests(5, 0))) == 1
+    assert first_uses(rests(5, 300)) == []
+    assert first_uses(rests(25, 0)) == []

@@ -8,11 +8,14 @@ that only starting up needs: it makes streams, finds symbols, asks for the devic
 like, or is the only one. Another is the first run of an operator that launches kernels (or its first launch by the task
 queue's thread). It must take at least 20 times the later ones. The fourth is a stretch in which the host records
 nothing before something new. The fifth is a convolution that waits for events, as it only does while its library tries
-algorithms for a new shape. The sixth is the way of a data loader with workers from its seed to its first batch, before
-any kernel. Then there is loading of code that the profiler recorded (Runtime Triggered Module Loading,
-Lazy Function Loading). The last is the recording of a graph (CUDA, HIP or ACL). These two count in every step.
-The others count only in runs without steps, or in the first recorded step of a job that has just begun. The steps of a
-serving engine do not tell its age. There only a long call and a library's start count, in the first recorded step.
+algorithms for a new shape. So is one that asks the runtime about 20 kernels or more: its library makes a plan for a new
+shape. Runs of it without that must follow, and take less than a twentieth. The sixth is the way of a data loader with
+workers from its seed to its first batch, before any kernel. Then there is loading of code that the profiler recorded
+(Runtime Triggered Module Loading, Lazy Function Loading). The last is the recording of a graph (CUDA, HIP or ACL).
+These two count in every step. The others count only in runs without steps, or in the first recorded step of a job that
+has just begun. Its number says that: where it is 2, a slow call or first run alone counts no more, above 2 nothing
+does. The steps of a serving engine do not tell its age. There only a long call and a library's start count, in the
+first recorded step.
 
 ## Why it costs
 A library loads its kernels, builds its context and picks algorithms when it is first used: milliseconds to seconds.
@@ -25,9 +28,10 @@ itself matters (serving, tests), run every shape once before the first request.
 ## Limits of the method
 The saving is a share of the recorded time; that of later steps is 0. Where steps were marked, all other findings are
 shares of the step without what the first one did once. Of a stretch in which nothing was recorded only its place says
-what it was, so it is told with less confidence. A rest within an operator, before the driver first launches a kernel,
-may be a fuser that compiles. One capture does not tell, so this is not measured then. What was first used before the
-capture is not seen.
+what it was, so it is told with less confidence. It is not told of a process that is warm: 20 kernels whose first launch
+is quick, and no other sign. Where nothing but a slow first run was recorded, that is said, with less confidence, too. A
+rest within an operator, before the driver first launches a kernel, may be a fuser that compiles. One capture does not
+tell, so this is not measured then. What was first used before the capture is not seen.
 
 ## References
 CUDA lazy loading (CUDA_MODULE_LOADING); torch.profiler.schedule; torch.cuda.graph; torch_npu NPUGraph.
@@ -62,15 +66,41 @@ _LATER = (
 )
 _LATER_ZH = "后续步不再付出此开销，应以后续步评判：先跑若干步再采集，如 schedule(wait=5, warmup=1, active=5)。"
 
+_KEEP = (
+    "[[cuda:  CUDA_MODULE_LOADING=EAGER moves loading to the start of the process.]]"
+    "[[npu:  Keep the cache of compiled operators (ACL_OP_COMPILER_CACHE_DIR) on a local disk.]]"
+)
+_KEEP_ZH = (
+    "[[cuda: CUDA_MODULE_LOADING=EAGER 可把加载提前到进程启动时。]]"
+    "[[npu: 请把算子编译缓存（ACL_OP_COMPILER_CACHE_DIR）放在本地盘。]]"
+)
+_FIRST = (
+    "Rank {ranks}: {first_ns} ({first_share}) of the recorded time is first use of an operator or library, "
+    "which happens once: {longest_ns} in {what}"
+)
+_FIRST_ZH = (
+    "rank {ranks}：采集时间中有 {first_ns}（{first_share}）是算子或库的首次使用，只发生一次："
+    "{what} 用了 {longest_ns}"
+)
+
 TEXT = {
     "en": {
         "found": Words(
-            "Rank {ranks}: {first_ns} ({first_share}) of the recorded time is first use of an operator or library, "
-            "which happens once: {longest_ns} in {what}",
-            "The device waits while kernels are loaded, a context is built or an algorithm is picked."
-            + _LATER
-            + "[[cuda:  CUDA_MODULE_LOADING=EAGER moves loading to the start of the process.]]"
-            "[[npu:  Keep the cache of compiled operators (ACL_OP_COMPILER_CACHE_DIR) on a local disk.]]",
+            _FIRST,
+            "The device waits while kernels are loaded, a context is built or an algorithm is picked." + _LATER + _KEEP,
+        ),
+        "plans": Words(
+            _FIRST,
+            "The device waits while kernels are loaded, a context is built or an algorithm is picked. Part of it is a "
+            "library[[cuda:  (cuDNN)]] that makes plans for convolutions: it asks about many kernels before it "
+            "launches one. It does so once for each shape. Shapes that change pay it again: pad them to a few."
+            + _LATER + _KEEP,
+        ),
+        "slow": Words(
+            "Rank {ranks}: {first_ns} ({first_share}) of the recorded time is first recorded runs, 20 times as long "
+            "as later ones: {longest_ns} in {what}",
+            "First use of an operator or library looks like this: kernels are loaded, a context is built or an "
+            "algorithm is picked. Nothing recorded says that it was that." + _LATER + _KEEP,
         ),
         "batch": Words(
             "Rank {ranks}: {first_ns} ({first_share}) of the recorded time goes by until the data loader's first batch "
@@ -80,10 +110,11 @@ TEXT = {
             "(persistent_workers=True).",
         ),
         "unseen": Words(
-            "Rank {ranks}: for {first_ns} ({first_share}) the host records nothing until {what} runs for the first "
-            "time; this happens once",
+            "Rank {ranks}: for {first_ns} ({first_share}) the host records nothing until {what} is first recorded; "
+            "it may well happen once",
             "Nothing says what the host did; with_stack=True would. First use looks like this: loading a library, or "
-            "compiling at the first or second call (TorchScript, torch.compile)." + _LATER,
+            "compiling at the first or second call (TorchScript, torch.compile). If it was that, later steps do not "
+            "pay it: record after some steps, schedule(wait=5, warmup=1, active=5), and compare.",
         ),
         "graph": Words(
             "Rank {ranks}: {first_ns} ({first_share}) of the recorded time goes into recording graphs ({count}), the "
@@ -99,18 +130,25 @@ TEXT = {
             "schedule(wait=5, warmup=1, active=5)。每个 epoch 开头都会这样，除非保留加载进程"
             "（persistent_workers=True）。",
         ),
-        "found": Words(
-            "rank {ranks}：采集时间中有 {first_ns}（{first_share}）是算子或库的首次使用，只发生一次："
+        "found": Words(_FIRST_ZH, "设备在等待加载算子、建立上下文或选择算法。" + _LATER_ZH + _KEEP_ZH),
+        "plans": Words(
+            _FIRST_ZH,
+            "设备在等待加载算子、建立上下文或选择算法。其中一部分是库[[cuda: （cuDNN）]]在为卷积制定执行计划："
+            "启动 kernel 之前，先逐个查询大量 kernel。每种形状只需一次；"
+            "若形状变化，则会再次付出，请填充到少数几种形状。"
+            + _LATER_ZH + _KEEP_ZH,
+        ),
+        "slow": Words(
+            "rank {ranks}：采集时间中有 {first_ns}（{first_share}）用于首次采集到的执行，其耗时至少是之后的 20 倍："
             "{what} 用了 {longest_ns}",
-            "设备在等待加载算子、建立上下文或选择算法。"
-            + _LATER_ZH
-            + "[[cuda: CUDA_MODULE_LOADING=EAGER 可把加载提前到进程启动时。]]"
-            "[[npu: 请把算子编译缓存（ACL_OP_COMPILER_CACHE_DIR）放在本地盘。]]",
+            "首次使用算子或库就是这样：加载算子、建立上下文或选择算法。但没有任何记录证明这一点。"
+            + _LATER_ZH + _KEEP_ZH,
         ),
         "unseen": Words(
-            "rank {ranks}：在 {what} 首次运行之前，主机有 {first_ns}（{first_share}）没有任何记录；只发生一次",
+            "rank {ranks}：在首次采集到 {what} 之前，主机有 {first_ns}（{first_share}）没有任何记录；可能只发生一次",
             "现有数据说明不了主机在做什么，with_stack=True 可以。首次使用就是这样：加载库，"
-            "或在第一、二次调用时编译（TorchScript、torch.compile）。" + _LATER_ZH,
+            "或在第一、二次调用时编译（TorchScript、torch.compile）。若是如此，后续步不再付出此开销："
+            "先跑若干步再采集，如 schedule(wait=5, warmup=1, active=5)，并加以比较。",
         ),
         "graph": Words(
             "rank {ranks}：采集时间中有 {first_ns}（{first_share}）在录制图（{count} 个），"
@@ -122,8 +160,10 @@ TEXT = {
 }
 
 #: Which sentences say which sign of first use.
-SAYS = {"found": ("call", "start", "operator", "trial", "loading"), "unseen": ("unseen",), "graph": ("graph",),
+SAYS = {"found": ("call", "start", "operator", "trial", "plan", "loading"), "unseen": ("unseen",), "graph": ("graph",),
         "batch": ("batch",)}  # fmt: skip
+#: Signs that something else than a slow first run was recorded.
+_SHOWN = ("call", "start", "trial", "plan", "loading")
 
 
 @dataclass(frozen=True)
@@ -186,11 +226,22 @@ def _candidate(run: Run, pieces: Idle, text: str, ranks: tuple[int, ...], mine: 
         "most_rank": most_rank(totals),
     }  # fmt: skip
     its = np.array([piece in calls and calls[piece].span == longest for piece in mine.tolist()], np.bool_)
+    if text == "found":
+        text = _said(run, set(spent))
     return Candidate(
         "first_use", text, numbers, evidence(run, pieces, np.concatenate((mine[its], mine[~its]))[:10], calls),
         Change(host=windows(pieces, ranks, mine)) | gone,
-        "medium" if text == "unseen" else "high", measured_ns=worst,
+        "medium" if text in ("unseen", "slow") else "high", measured_ns=worst,
     )  # fmt: skip
+
+
+def _said(run: Run, spans: set[int]) -> str:
+    """Which sentences say what was recorded of these spans."""
+    ways = {
+        str(way) for one in run.get(first_use).values() for span, way in zip(one.ids.tolist(), one.ways, strict=True)
+        if span in spans
+    }  # fmt: skip
+    return "plans" if "plan" in ways else "found" if ways.intersection(_SHOWN) else "slow"
 
 
 #: A stretch of first use: its span, start and end.

@@ -1,9 +1,10 @@
 """What a process does once: the first use of an operator or a library, and the recording of a graph.
 
 A library loads its kernels, picks algorithms and builds its context when it is first used. That takes milliseconds to
-seconds and does not come back. There are eight signs of it. All but the last two count within the first recorded step,
+seconds and does not come back. There are nine signs of it. All but the last two count within the first recorded step,
 if the job had just begun. Where no steps were marked they count anywhere. A serving engine's steps do not tell whether
-it had: of them only `call` and `start` count, in the first. The signs:
+it had: of them only `call` and `start` count, in the first. Its number may say that the loop has run before. Then
+`call` and `operator` count no more: they may be first in nothing but the recording. The signs:
 
 * `call`: a runtime call of at least 20 times its like, or that is the only one (long_calls.py). It lies under an
   operator that runs for the first time, or right before a kernel that does. Where no runtime calls were recorded: the
@@ -11,9 +12,12 @@ it had: of them only `call` and `start` count, in the first. The signs:
 * `start`: an operator makes calls that only a library that starts up makes (long_calls.py);
 * `operator`: the first run of an operator that launches kernels takes at least 20 times the later ones;
 * `unseen`: the host records nothing, in any thread, until an operator or a kernel runs for the first time. No stretch a
-  twentieth as long comes before something that has run already;
+  twentieth as long comes before something that has run already. Nothing shows that the process is warm: 20 kernels with
+  a quick first launch, and no other sign;
 * `trial`: a convolution waits for events, which only happens while cuDNN or MIOpen tries algorithms for a new shape. At
   least as many runs of it that follow the last trial do not;
+* `plan`: a convolution asks the runtime about many kernels. So it does while cuDNN makes a plan for a new shape
+  (long_calls.py);
 * `batch`: a data loader draws its seed and starts its workers, until its first batch is there. No kernel ran before;
 * `loading`: the profiler recorded that code was loaded onto the device, on whatever thread;
 * `graph`: a graph is recorded, from the begin of the capture to the end of instantiating it. The whole operator around
@@ -25,7 +29,6 @@ its first batch is the loader's once.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -36,15 +39,17 @@ from npulens.analysis.idle.fresh import Fresh, above
 from npulens.analysis.idle.host_names import ANY_THREAD, LOADING, NAMES, names, special
 from npulens.analysis.idle.host_spans import NONE, OPERATOR, HostSpans, hosts
 from npulens.analysis.idle.issue import KERNEL, tasks
-from npulens.analysis.idle.long_calls import LONG_NS, MOST, TIMES, long_calls, starts
+from npulens.analysis.idle.long_calls import CONVOLUTION, LONG_NS, MOST, TIMES, long_calls, plans, starts
 from npulens.analysis.intervals import EMPTY, Intervals, Ints
 from npulens.analysis.run import Run
 from npulens.analysis.say import number
 
 #: Share of the device's work whose launches tell what launches kernels and what does not.
 KNOWN = 0.8
-#: A job whose first recorded step has a higher number has used before what its steps use.
-BEGUN = 2
+#: A job whose first recorded step has a higher number has used before what its steps use. What is only slow when it is
+#: first recorded tells less: there the step must be the job's first. A job may count from 0 or from 1.
+BEGUN, LOOPED = 2, 1
+_ONLY_SLOW = ("call", "operator")
 #: Host time that has a cause of its own; allocating does not: the first calls of the allocator set up the device.
 NAMED = ("gc", "compile", "profiler_overhead", "sync_stall", "dataloader")
 
@@ -82,7 +87,6 @@ _EVENT_WAITS = f"""
     SELECT span_id FROM span WHERE kind = 'runtime' AND name IN (
         SELECT name FROM {NAMES} WHERE kind = 'runtime' AND regexp_matches(name, '^(?:cuda|hip)EventSynchronize$'))
 """
-_CONVOLUTION = re.compile(r"^aten::\w*conv")
 _RUNS = "SELECT span_id, ts_ns, ts_ns + dur_ns FROM span WHERE kind = 'cpu_op' AND rank = ? AND name = ? ORDER BY ts_ns"
 
 
@@ -186,14 +190,14 @@ def perhaps_ns(run: Run) -> int:
 def _signs(run: Run) -> tuple[tuple[int, _Found], ...]:
     """Every stretch that shows one of the signs, where it counts."""
     fresh = Fresh(run)
-    found = (*_long(run, fresh), *_recorded(run), *_unseen(run, fresh), *_tried(run), *_fused(run))
-    found = (*found, *_first_batch(run), *_loaded(run))
+    found = (*_long(run, fresh), *_recorded(run), *_tried(run), *_fused(run), *_first_batch(run), *_loaded(run))
+    found = (*found, *_unseen(run, fresh, {rank for rank, one in found if one.way != "perhaps"}))
     return tuple((rank, one) for rank, one in found if one.way in _RECORDED or _early(run, rank, one))
 
 
 def _early(run: Run, rank: int, one: _Found) -> bool:
     steps = run.steps[rank]
-    return not steps or (steps[0].step <= BEGUN and one.start < steps[0].end_ns)
+    return not steps or (steps[0].step <= (LOOPED if one.way in _ONLY_SLOW else BEGUN) and one.start < steps[0].end_ns)
 
 
 def _perhaps(run: Run, rank: int, one: _Found) -> bool:
@@ -251,6 +255,7 @@ def _long(run: Run, fresh: Fresh) -> list[tuple[int, _Found]]:
     )
     found = [(one.rank, _Found(one.begin, one.end, one.span, "call")) for one in long_calls(run, fresh, own)]
     found += [(one.rank, _Found(one.begin, one.end, one.span, "start")) for one in starts(run) if one.rank in run.steps]
+    found += [(one.rank, _Found(one.begin, one.end, one.span, "plan")) for one in plans(run)]
     rows = [row for row in run.con.execute(_CALLS).fetchall() if row[1] not in own and row[0] in run.steps]
     launching = _launching(run, [row[1] for row in rows if row[2] == "cpu_op"])
     known = {rank for rank in run.ranks if _launches_known(run, rank)}
@@ -319,7 +324,7 @@ def _tried(run: Run) -> list[tuple[int, _Found]]:
     waits = [span for (span,) in run.con.execute(_EVENT_WAITS).fetchall()]
     tried: dict[tuple[int, str], set[int]] = {}
     for _, operator, rank, name in above(run, waits):
-        if rank in run.steps and _CONVOLUTION.match(name):
+        if rank in run.steps and CONVOLUTION.match(name):
             tried.setdefault((rank, name), set()).add(operator)
     found: list[tuple[int, _Found]] = []
     for (rank, name), spans in sorted(tried.items()):
@@ -429,12 +434,15 @@ def _fused(run: Run) -> list[tuple[int, _Found]]:
     return [(one.rank, _Found(one.begin, one.end, one.operator, "perhaps")) for one in run.get(silences)]
 
 
-def _unseen(run: Run, fresh: Fresh) -> list[tuple[int, _Found]]:
-    """Stretches without steps in which the host records nothing, before something new."""
+def _unseen(run: Run, fresh: Fresh, begun: set[int]) -> list[tuple[int, _Found]]:
+    """Stretches without steps in which the host records nothing, before something new.
+
+    `begun`: ranks that show another sign. On others a process is warm that launches many kernels first, and quickly.
+    """
     found: list[tuple[int, _Found]] = []
     for rank in run.ranks:
         window = run.window(rank)
-        if run.steps[rank] or window is None:
+        if run.steps[rank] or window is None or (rank not in begun and fresh.quick(rank, LONG_NS) >= TIMES):
             continue
         rows = run.of_rank(
             "SELECT rank, ts_ns, ts_ns + dur_ns AS end_ns, "
@@ -444,15 +452,15 @@ def _unseen(run: Run, fresh: Fresh) -> list[tuple[int, _Found]]:
         )
         begins, ends, ids = (rows[name].astype(np.int64) for name in ("ts_ns", "end_ns", "span_id"))
         empty = Intervals.union_of(begins, ends).gaps(*window) - run.activity(rank).work()
-        long = empty.ends - empty.starts >= LONG_NS
-        stretches = list(zip(empty.starts[long].tolist(), empty.ends[long].tolist(), strict=True))[:MOST]
+        long = np.argsort(empty.starts - empty.ends, kind="stable")[:MOST]
+        stretches = list(zip(empty.starts[long].tolist(), empty.ends[long].tolist(), strict=True))
         new = []
         for _, end in stretches:
             at = int(np.searchsorted(begins, end))
             new.append((at < len(ids) and int(ids[at]) in fresh.operators) or fresh.task_from(rank, end))
         known = max((b - a for (a, b), is_new in zip(stretches, new, strict=True) if not is_new), default=0)
         for (begin, end), is_new in zip(stretches, new, strict=True):
-            if is_new and end - begin >= TIMES * known:
+            if is_new and end - begin >= max(LONG_NS, TIMES * known):
                 at = int(np.searchsorted(begins, end))
                 found.append((rank, _Found(begin, end, int(ids[at]) if at < len(ids) else -1, "unseen")))
     return found

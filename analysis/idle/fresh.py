@@ -54,6 +54,12 @@ class Fresh:
         first = [did.source[did.linked & ~did.node & np.isin(did.ids, self._tasks)] for did in every]
         return frozenset(span for mine in first for span in mine.tolist())
 
+    def quick(self, rank: int, least_ns: int) -> int:
+        """How many kernels of a rank are first launched by a call that takes less."""
+        did = self.run.get(tasks)[rank]
+        first = did.linked & ~did.node & np.isin(did.ids, self._tasks)
+        return int((first & (did.source_end - did.source_start < least_ns)).sum())
+
     def task_from(self, rank: int, at: int) -> bool:
         """Whether the first task that is launched from a moment on is the first of its name."""
         if rank not in self._rows:

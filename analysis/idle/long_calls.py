@@ -10,10 +10,14 @@ those of `empty_cache` under no operator.
 
 A library that starts up also takes its time between calls. It asks for the device's properties, makes streams or finds
 symbols. All of that lies in the first operator of a thread that uses it (see starts).
+
+cuDNN makes a plan for each new shape of a convolution, and keeps it. For that it asks the runtime about a hundred
+kernels or more (see plans).
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -82,6 +86,21 @@ _STARTING_CALLS = f"""
     SELECT rank, span_id, ts_ns, ts_ns + dur_ns AS end_ns, what::BIGINT AS what
     FROM span JOIN named USING (name) WHERE kind = 'runtime' AND what IS NOT NULL ORDER BY rank, span_id
 """
+#: What cuDNN asks of every kernel that may run a convolution; to launch one, an operator asks it of a few.
+_ASKED = rf"{LAYER}cudaFuncGetAttributes$"
+_ASKING_CALLS = f"""
+    SELECT rank, span_id FROM span WHERE kind = 'runtime' AND name IN (
+        SELECT name FROM {NAMES} WHERE kind = 'runtime' AND regexp_matches(name, $1)) ORDER BY rank, span_id
+"""
+#: Operators of some names by time, each with its shapes.
+_RUNS = """
+    SELECT rank, name, span_id, ts_ns, dur_ns, input_shapes FROM span s LEFT JOIN (
+        SELECT span_id, input_shapes FROM host_op
+    ) USING (span_id)
+    WHERE kind = 'cpu_op' AND (rank, name) IN (SELECT rank, name FROM span WHERE list_contains($1, span_id))
+    ORDER BY rank, name, ts_ns
+"""
+CONVOLUTION = re.compile(r"^aten::\w*conv")
 #: Of an operator's name, and the longest of its runs but some.
 _OTHERS = """
     SELECT o.span_id, o.name, max(s.dur_ns) FILTER (WHERE NOT list_contains($1, s.span_id))
@@ -207,3 +226,39 @@ def _has_frames(spans: HostSpans, at: int) -> bool:
     """Whether Python ran within an operator."""
     inner = (spans.tracks == spans.tracks[at]) & (spans.starts >= spans.starts[at]) & (spans.starts < spans.ends[at])
     return bool((spans.kinds[inner] == HOST_KINDS.index("python")).any())
+
+
+def plans(run: Run) -> Iterator[LongCall]:
+    """Convolutions in which cuDNN makes the plan for a new shape.
+
+    Each asks about 20 kernels or more. It takes 20 times as long as others of its name that ask less. One of those must
+    follow: so plans are kept. None of them is made twice, where shapes were recorded, or in a later step.
+    """
+    run.get(names)
+    calls = run.columns(_ASKING_CALLS, [_ASKED])
+    asking: set[int] = set()
+    for rank in np.unique(calls["rank"]).tolist():
+        if rank in run.steps:
+            spans = run.get(hosts).spans(rank)
+            over = _operators_over(spans, calls["span_id"][calls["rank"] == rank])
+            found, times = np.unique(over[over != NONE], return_counts=True)
+            asking.update(spans.ids[found[times >= TIMES]].tolist())
+    rows = run.con.execute(_RUNS, [sorted(asking)]).fetchall() if asking else []
+    for (rank, name), group in itertools.groupby(rows, key=lambda row: (row[0], row[1])):
+        if CONVOLUTION.match(name):
+            yield from _planned(run, rank, list(group), asking)
+
+
+def _planned(run: Run, rank: int, rows: list[tuple[Any, ...]], asking: set[int]) -> Iterator[LongCall]:
+    """Of the runs of one operator those that make a plan."""
+    made = [row for row in rows if row[2] in asking]
+    usual = [row[4] for row in rows if row[2] not in asking and row[3] > made[0][3]]
+    shapes = Counter(row[5] for row in made if row[5])
+    steps = run.steps[rank]
+    later = bool(steps) and made[-1][3] >= steps[0].end_ns
+    if not usual or later or max(shapes.values(), default=1) > 1:
+        return
+    least = max(LONG_NS, TIMES * float(np.median(usual)))
+    for _, _, span, begin, length, _ in made:
+        if length >= least:
+            yield LongCall(rank, begin, begin + length, span)

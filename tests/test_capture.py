@@ -52,6 +52,8 @@ ROCPROF = (
         ("a.json", XLA % b"/job:worker/replica:0/task:0/gpu:0 Tensors", "tf_timeline"),
         ("a.json", b'[\n{"ph": "i", "name": "CYCLE_START", "ts": 1410488741507, "s": "g"},\n', "horovod_timeline"),
         ("a.json", b'[\n{"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": 5, "pid": 1},\n', "horovod_timeline"),
+        ("result.json", b'{"traceEvents": [{"ts": 5.1, "ph": "X", "cat": "fee", "dur": 1},', "viztracer"),
+        ("result.json", b'{"viztracer_metadata": {"version": "0.15.6"}, "traceEvents": [', "viztracer"),
         ("result.json", ROCM, "rocm_profile_data"),
         ("rpd.json", b'{"traceEvents": ' + ROCM + b"}", "rocm_profile_data"),
         ("a.txt", b"hello", "unknown_format"),

@@ -74,6 +74,92 @@ def test_calls_of_the_runtime_library_are_told_where_the_device_was_not_recorded
     assert "Operators and calls of the runtime library ran for 70.0 µs of the 100 µs" in wording.answer(check, "en")
 
 
+#: 1,000 us with CUDA's calls and without its work. Eight draws of 90 us end at 990; a copy and a launch are calls.
+DRAWS = [x("cpu_op", "aten::normal_", 100 * at, 90) for at in range(8)]
+COPIED = [x("cpu_op", "aten::to", 800, 100), x("cuda_runtime", "cudaMemcpyAsync", 810, 80)]
+LAUNCHED = [x("cpu_op", "aten::mm", 900, 100), x("cuda_runtime", "cudaLaunchKernel", 920, 10)]
+
+
+def test_numbers_drawn_without_a_launch_are_work_of_the_host(tmp_path: Path) -> None:
+    """8 x 90 us of 720 + 100 + 100; `to` has 20 and `mm` 90 of their own."""
+    check = checked(tmp_path / "a.pt.trace.json", [*DRAWS, *COPIED, *LAUNCHED])
+    assert check.host is not None and check.host.own_ns == 920_000
+    assert [(one.name, one.own_ns) for one in check.host.most] == [
+        ("aten::normal_", 720_000), ("aten::mm", 90_000), ("cudaMemcpyAsync", 80_000),
+    ]  # fmt: skip
+    told = check.as_dict()["host"]
+    assert told["without_calls"] == ["aten::normal_"]
+    assert told["drawn"] == {"name": "aten::normal_", "calls": 8, "own_ns": 720_000, "alone": True}
+    said = wording.answer(check, "en")
+    assert "aten::normal_ 78.3 % (calls: 8, no launch in them), aten::mm 9.8 % (calls: 1)," in said
+    assert "Random numbers are drawn on the host, not on the device: 720 µs of that (78.3 %, aten::normal_)." in said
+    assert "随机数在主机而不是设备上生成：占其中 720 µs（78.3 %，aten::normal_）" in wording.answer(check, "zh")
+
+
+def test_without_any_call_nothing_says_where_numbers_were_drawn(tmp_path: Path) -> None:
+    """The host's time of it is known all the same: 720 of 820 us."""
+    check = checked(tmp_path / "a.pt.trace.json", [*DRAWS, COPIED[0]])
+    assert check.as_dict()["host"]["drawn"] == {
+        "name": "aten::normal_", "calls": 8, "own_ns": 720_000, "alone": False,
+    }  # fmt: skip
+    said = wording.answer(check, "en")
+    assert "Drawing random numbers (aten::normal_) took the host 720 µs of that (87.8 %)." in said
+    assert "not on the device" not in said and "no launch" not in said
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [*DRAWS[:7], *COPIED, *LAUNCHED],  # seven, of no step
+        [*DRAWS[:1], *[x("cpu_op", "aten::normal_", 100 + 10 * at, 9) for at in range(8)], *COPIED, *LAUNCHED],  # early
+        [*DRAWS, *[x("cuda_runtime", "cudaLaunchKernel", 100 * at + 5, 9) for at in range(8)]],  # the device draws
+    ],
+    ids=["few", "only at first", "launched"],
+)
+def test_weights_and_numbers_of_a_device_are_not_told(tmp_path: Path, events: list[Event]) -> None:
+    assert checked(tmp_path / "a.pt.trace.json", events).as_dict()["host"]["drawn"] is None
+
+
+def test_one_draw_in_each_of_two_steps_goes_on(tmp_path: Path) -> None:
+    marks = [x("user_annotation", f"ProfilerStep#{at}", 500 * at, 500) for at in range(2)]
+    for draws, told in ((DRAWS[1:2] + DRAWS[6:7], 180_000), (DRAWS[1:3], None)):
+        check = checked(tmp_path / f"{told}.pt.trace.json", [*marks, *draws, *COPIED, *LAUNCHED])
+        drawn = check.as_dict()["host"]["drawn"]
+        assert (drawn and drawn["own_ns"]) == told
+
+
+@pytest.mark.parametrize(("overhead", "told"), [(False, "were not asked for"), (True, "lost all of it")])
+def test_work_that_was_launched_and_is_not_there_was_lost_or_not_asked_for(
+    tmp_path: Path, overhead: bool, told: str
+) -> None:
+    """The host's own activities hold CUDA's calls too; only the device's have the overhead of the tracer."""
+    cost = [x("overhead", "Instrumentation", 905, 5, tid=0)] if overhead else []
+    check = checked(tmp_path / "a.pt.trace.json", [*LAUNCHED, *cost])
+    said = wording.answer(check, "en")
+    assert "Device work was launched (cudaLaunchKernel was recorded)" in said and told in said
+    assert "Recorded together with" not in said
+    assert "主机下发了设备任务（采到 cudaLaunchKernel）" in wording.answer(check, "zh")
+    assert check.as_dict()["host"]["device_asked"] is overhead
+
+
+def test_without_a_launch_the_device_may_be_recorded_with_the_host(tmp_path: Path) -> None:
+    said = wording.answer(checked(tmp_path / "a.pt.trace.json", NESTED), "en")
+    assert "Recorded together with its NPU or GPU, the job can be judged." in said
+
+
+def test_a_send_that_is_under_way_keeps_all_of_its_time(tmp_path: Path) -> None:
+    """It takes 60 us, a receive 40 of them, and what adds up 5 more of them: none of them calls another."""
+    check = checked(tmp_path / "a.pt.trace.json", [
+        x("cpu_op", "gloo:send", 0, 60), x("cpu_op", "gloo:recv", 10, 40), x("cpu_op", "aten::add_", 52, 5),
+        x("cpu_op", "aten::sum", 60, 40),
+    ])  # fmt: skip
+    assert check.host is not None
+    assert [(one.name, one.own_ns) for one in check.host.most] == [
+        ("gloo:send", 60_000), ("aten::sum", 40_000), ("gloo:recv", 40_000),
+    ]  # fmt: skip
+    assert (check.host.ran_ns, check.host.own_ns) == (100_000, 145_000)
+
+
 def test_only_what_lies_in_steps_counts_and_the_line_of_code_is_told(tmp_path: Path) -> None:
     """Two steps of 50 us. One call ends before them, one has 5 of its 15 us in them, one all its 10."""
     events = [

@@ -164,6 +164,42 @@ def test_a_release_that_lists_no_devices_needs_operators_of_a_cpu(
     assert works(made([*events, x("cpu_op", "aten::cudnn_convolution", 80, 1)], {}, "cuda.json")) == []
 
 
+BY_GLOO: Event = {
+    "deviceProperties": [{"id": 0, "name": "Tesla P100"}], "distributedInfo": {"backend": "gloo", "rank": 0,
+    "world_size": 2},
+}  # fmt: skip
+BY_NCCL: Event = {**BY_GLOO, "distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 2}}
+
+
+@pytest.mark.parametrize(
+    ("header", "length", "name", "beside", "found"),
+    [
+        (BY_GLOO, 60, "gloo:send", "aten::add_", ["gloo:send", "aten::add_"]),
+        (BY_GLOO, 40, "gloo:send", "aten::add_", []),  # most of the time is something else
+        (BY_GLOO, 60, "gloo:all_reduce", "aten::add_", []),  # of tensors on a GPU too
+        (BY_GLOO, 60, "gloo:send", "aten::_to_copy", []),  # a tensor that may come from a GPU
+        (BY_GLOO, 60, "gloo:send", "aten::cudnn_convolution", []),
+        (BY_NCCL, 60, "gloo:send", "aten::add_", []),  # of a job that computes elsewhere
+    ],
+)
+def test_sends_of_gloo_that_fill_a_file_are_those_of_a_cpu(
+    header: Event, length: float, name: str, beside: str, found: list[str], made: Maker
+) -> None:
+    """Of 100 us; a receive within the send counts once: 40 and 35 of it are no 75."""
+    inside = [x("cpu_op", "gloo:recv", 1, length - 5)] if name == "gloo:send" else []
+    assert works(made([x("cpu_op", name, 0, length), *inside, x("cpu_op", beside, 90, 10)], header)) == found
+
+
+def test_a_send_without_a_call_is_its_own_launch(made: Maker) -> None:
+    sent = [x("cpu_op", "gloo:send", 0, 60), x("cpu_op", "aten::add_", 90, 10)]
+    loaded = made(sent, BY_GLOO)
+    names = dict(loaded.rows("span", "span_id, name"))
+    pairs = loaded.rows("link", "src_span_id, dst_span_id", "route = 'itself'")
+    assert sorted((names[a], names[b]) for a, b in pairs) == [("aten::add_", "aten::add_"), ("gloo:send", "gloo:send")]
+    called = made([x("cpu_op", "c10d::send", 0, 61), *sent], BY_GLOO, "called.json")
+    assert len(called.rows("link", "src_span_id", "route = 'itself'")) == 1  # add_ alone
+
+
 def test_a_fast_product_is_one_of_a_cpu(made: Maker) -> None:
     """137 GFLOP in a second; shapes that are none say nothing."""
     fast: Event = {"Input Dims": [[4096, 4096], [4096, 4096]]}

@@ -299,3 +299,15 @@ def test_training_mode_in_inference_is_a_doubt(events: list[Event], told: bool, 
     said_ = [doubt.text[0] for doubt in check.quality.doubts if doubt.name == "training_mode"]
     assert bool(said_) == told
     assert not told or said_[0].startswith("rank 0: batch_norm runs in training mode within model_inference (8 calls, ")
+
+
+def test_a_job_that_sends_and_receives_is_bound_by_that(tmp_path: Path) -> None:
+    """Three sends of 1,000 us, each with its receive inside, and 10 us of adding between them."""
+    events = [event for at in (0, 1_010, 2_020) for event in (
+        x("cpu_op", "gloo:send", at, 1_000, SHAPES), x("cpu_op", "gloo:recv", at + 20, 900, SHAPES),
+        x("cpu_op", "aten::add_", at + 1_000, 10, SHAPES),
+    )]  # fmt: skip
+    listed: Event = {"deviceProperties": [{"id": 0, "name": "Tesla P100"}]}
+    check, _ = checked(written(tmp_path / "a.pt.trace.json", events, world=2, extra=listed), tmp_path / "store")
+    assert [one.detector for one in check.findings] == ["pipeline_bubble"]
+    assert check.findings[0].saving_ns == 3_000_000

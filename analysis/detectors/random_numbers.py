@@ -36,6 +36,7 @@ import numpy as np
 
 from npulens.analysis import limits as limits_
 from npulens.analysis.by_rank import by_rank
+from npulens.analysis.device.host_alone import DRAWS, MANY, SPREAD
 from npulens.analysis.device.kernels import Kernels, evidence, kernels, of_a_step
 from npulens.analysis.device.tensors import spoken
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
@@ -73,10 +74,6 @@ _ON_A_DEVICE = (
     "the job computes on a device: there, a host that draws numbers is judged by host_late",
     "作业在加速设备上计算：主机生成随机数由 host_late 判断",
 )
-#: Operators that draw numbers for whoever calls them.
-_DRAWS = r"^aten::(?:normal_|normal|uniform_|random_|randn|rand|randint|randperm)$"
-#: Calls of one kind go on over so much of the recorded time. Those that make a model's weights do not.
-_MANY, _SPREAD = 8, 0.5
 _DRAWN = """
     SELECT s.span_id FROM span s JOIN link l ON l.dst_span_id = s.span_id
     WHERE l.route = 'itself' AND list_contains(?, s.name) ORDER BY s.span_id
@@ -93,7 +90,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     if not run.con.execute(f"{ON_CPU} LIMIT 1").fetchall():
         raise NotMeasured(*_ON_A_DEVICE, None)
     draws = [name for (name,) in run.con.execute(
-        f"SELECT DISTINCT name FROM {table} WHERE regexp_matches(name, ?) ORDER BY 1", [_DRAWS]
+        f"SELECT DISTINCT name FROM {table} WHERE regexp_matches(name, ?) ORDER BY 1", [DRAWS]
     ).fetchall()]  # fmt: skip
     if not draws or not len(every):
         return
@@ -126,6 +123,6 @@ def _going_on(run: Run, every: Kernels, rows: Ints) -> Ints:
     np.maximum.at(last, group, every.end[rows])
     windows = {rank: run.window(rank) or (0, 0) for rank in run.ranks}
     length = np.array([windows[rank][1] - windows[rank][0] for rank in every.rank[rows].tolist()], np.int64)
-    keep = (count[group] >= _MANY) & ((last - first)[group] >= _SPREAD * length)
+    keep = (count[group] >= MANY) & ((last - first)[group] >= SPREAD * length)
     found: Ints = rows[keep]
     return found

@@ -148,7 +148,8 @@ class Tasks:
     def itself(self) -> NDArray[np.bool_]:
         """Work of a CPU, which is done where it is called: the task is its own launch."""
         same = (self.source_ts == self.ts) & (self.source_end == self.end)
-        return np.asarray((self.source >= 0) & (self.code == COMPUTE) & (self.how == BY_OPERATOR) & same)
+        works = np.isin(self.code, (COMPUTE, COLLECTIVE))
+        return np.asarray((self.source >= 0) & works & (self.how == BY_OPERATOR) & same)
 
     @property
     def held(self) -> NDArray[np.bool_]:

@@ -1,10 +1,14 @@
 """Which operators have the time of a job that no device but the CPU worked for.
 
-Where work of a device is missing although the runtime library was called, its calls are told with the operators.
+Where work of a device is missing although the runtime library was called, its calls are told with the operators. An
+operator in none of whose calls such a call was recorded worked on the host, whatever became of the device's records.
 
 An operator's own time is when it runs and none that it called does: thread by thread, so no moment counts twice there.
 The own times of all operators add up to the time that operators ran, to the nanosecond. Operators of several threads
 may run at once; then that is more than the time in which any ran. With steps only what lies in them counts.
+
+A send or receive of Gloo is recorded on the thread that began it, until it has arrived. What the thread does meanwhile
+is none of its calls: it counts with all of its length, as on a thread of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from npulens.analysis.device.family import family
+from npulens.analysis.device.host_alone import ALONE, UNKNOWN, Calls, Drawn, drawn, launched, within
 from npulens.analysis.idle.culprit import codes
 from npulens.analysis.idle.host_names import HOST_KINDS
 from npulens.analysis.idle.host_spans import NONE, OPERATOR, HostSpans, hosts
@@ -26,6 +31,7 @@ SHOWN = 3
 _DEVICES = "('kernel', 'memset', 'memcpy', 'comm_op', 'unknown', 'device_other')"
 #: What is told: operators, and calls of the runtime library.
 _CALLS = [OPERATOR, HOST_KINDS.index("runtime")]
+_GLOO = "SELECT span_id FROM span WHERE kind = 'cpu_op' AND name LIKE 'gloo:%' ORDER BY 1"
 #: Marks of the profiler itself tell nothing of how long the job was recorded.
 _OF_THE_JOB = [HOST_KINDS.index(kind) for kind in HOST_KINDS if kind not in ("host_other", "gc")]
 
@@ -51,38 +57,52 @@ class HostTime:
     others: int  # operators that are not among them
     others_ns: int
     called: bool  # whether calls of the runtime library are among them
+    alone: frozenset[str] = frozenset()  # of the largest those within which no call of the runtime library was recorded
+    launch: str | None = None  # the call that gave a device work most often, where none of that work was recorded
+    asked: bool = False  # whether the profiler was asked for a device's work
+    drawn: Drawn | None = None  # of a job whose device is not the CPU
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "whole_ns": self.whole_ns, "ran_ns": self.ran_ns, "own_ns": self.own_ns,
             "operators": [vars(one) for one in self.most], "others": self.others, "others_ns": self.others_ns,
-            "runtime_calls": self.called,
+            "runtime_calls": self.called, "launch": self.launch, "device_asked": self.asked,
+            "without_calls": [one.name for one in self.most if one.name in self.alone],
+            "drawn": None if self.drawn is None else vars(self.drawn),
         }  # fmt: skip
 
 
 def host_time(run: Run) -> HostTime | None:
     """None where a device beside the CPU worked, or no operator was recorded."""
-    if run.get(family) != "cpu" and run.con.execute(
-        f"SELECT 1 FROM span WHERE kind IN {_DEVICES} LIMIT 1"
-    ).fetchall():  # fmt: skip
+    if run.get(family) != "cpu" and _worked(run):
         return None
-    ids, own, ranks = [], [], []
-    whole = ran = 0
+    parts: list[tuple[Ints, Ints, Ints, Ints]] = []
+    gloo = run.columns(_GLOO)["span_id"].astype(np.int64)
+    windows: dict[int, tuple[int, int]] = {}
+    ran = 0
     for rank in run.ranks:
         spans = run.get(hosts).spans(rank)
         window = _window(run, rank, spans)
         if window is None:
             continue
-        operators = _operators(spans)
+        windows[rank] = window
+        operators = _operators(spans, gloo)
         mine, covered = _own(operators, *window)
         called = np.flatnonzero((operators.ends > window[0]) & (operators.starts < window[1]))
-        ids.append(operators.ids[called])
-        own.append(mine[called])
-        ranks.append(np.full(len(called), rank))
-        whole, ran = whole + window[1] - window[0], ran + covered
+        parts.append((operators.ids[called], mine[called], np.full(len(called), rank), within(operators)[called]))
+        beside = np.isin(spans.ids, gloo) & (spans.ends > window[0]) & (spans.starts < window[1])
+        starts, ends = np.clip(spans.starts[beside], *window), np.clip(spans.ends[beside], *window)
+        alike = [np.full(len(starts), value, np.int64) for value in (rank, UNKNOWN)]
+        parts.append((spans.ids[beside], ends - starts, alike[0], alike[1]))
+        ran += (covered | Intervals.union_of(starts, ends)).total()
     if not ran:
         return None
-    return _summed(run, np.concatenate(ids), np.concatenate(own), np.concatenate(ranks), (whole, ran))
+    ids, own, ranks, states = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return _summed(run, ids, own, ranks, states, windows, ran)
+
+
+def _worked(run: Run) -> bool:
+    return bool(run.con.execute(f"SELECT 1 FROM span WHERE kind IN {_DEVICES} LIMIT 1").fetchall())
 
 
 def _window(run: Run, rank: int, spans: HostSpans) -> tuple[int, int] | None:
@@ -93,8 +113,8 @@ def _window(run: Run, rank: int, spans: HostSpans) -> tuple[int, int] | None:
     return (int(spans.starts[mine].min()), int(spans.ends[mine].max())) if mine.any() else None
 
 
-def _own(operators: HostSpans, begin: int, end: int) -> tuple[Ints, int]:
-    """Per operator its own time, and how long any ran."""
+def _own(operators: HostSpans, begin: int, end: int) -> tuple[Ints, Intervals]:
+    """Per operator its own time, and when any ran."""
     found, ran = np.zeros(len(operators.ids), np.int64), Intervals.union_of(operators.starts[:0], operators.ends[:0])
     for track in np.unique(operators.tracks).tolist():
         mine = operators.tracks == track
@@ -103,14 +123,15 @@ def _own(operators: HostSpans, begin: int, end: int) -> tuple[Ints, int]:
         runs = np.flatnonzero(at != NONE)
         np.add.at(found, at[runs], np.diff(edges)[runs])
         ran = ran | Intervals.union_of(edges[:-1][runs], edges[1:][runs])
-    return found, ran.total()
+    return found, ran
 
 
-def _operators(spans: HostSpans) -> HostSpans:
-    """Operators and calls alone: the parent of each is the one that called it."""
-    mine = np.flatnonzero(np.isin(spans.kinds, _CALLS))
+def _operators(spans: HostSpans, gloo: Ints) -> HostSpans:
+    """Operators and calls alone, without what Gloo moves: the parent of each is the one that called it."""
+    calls = np.isin(spans.kinds, _CALLS) & ~np.isin(spans.ids, gloo)
+    mine = np.flatnonzero(calls)
     parent = spans.parent[mine]
-    while (others := (parent != NONE) & ~np.isin(spans.kinds[parent], _CALLS)).any():
+    while (others := (parent != NONE) & ~calls[parent]).any():
         parent[others] = spans.parent[parent[others]]
     place = np.full(len(spans.ids) + 1, NONE, np.int32)  # the last is where NONE points
     place[mine] = np.arange(len(mine))
@@ -119,7 +140,9 @@ def _operators(spans: HostSpans) -> HostSpans:
     )
 
 
-def _summed(run: Run, ids: Ints, own: Ints, ranks: Ints, time: tuple[int, int]) -> HostTime:
+def _summed(
+    run: Run, ids: Ints, own: Ints, ranks: Ints, states: Ints, windows: dict[int, tuple[int, int]], ran: int
+) -> HostTime:  # fmt: skip
     """By name."""
     rows = run.columns(
         "SELECT span_id, name, ts_ns, kind = 'runtime' AS called FROM span "
@@ -138,4 +161,11 @@ def _summed(run: Run, ids: Ints, own: Ints, ranks: Ints, time: tuple[int, int]) 
         most.append(Spent(str(names[one]), int(spent[one]), int(calls[one]), code))
     rest = order[SHOWN:]
     called = bool(rows["called"][place].any())
-    return HostTime(*time, int(own.sum()), tuple(most), len(rest), int(spent[rest].sum()), called)
+    whole = sum(end - begin for begin, end in windows.values())
+    told = (whole, ran, int(own.sum()), tuple(most), len(rest), int(spent[rest].sum()), called)
+    if _worked(run):  # a CPU's: detectors speak of it
+        return HostTime(*told)
+    alone = frozenset(str(names[one]) for one in order[:SHOWN].tolist() if (states[which == one] == ALONE).all())
+    begins = rows["ts_ns"][place].astype(np.int64)
+    drew = drawn(run, Calls(names[which], begins, own, ranks, states, windows))
+    return HostTime(*told, alone, *launched(run), drew)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from npulens.analysis.causes import CAUSES, OF_EXPOSED
 from npulens.analysis.finding import STEP, Evidence, Finding, Value
-from npulens.analysis.limits import ServingLimits
+from npulens.analysis.limits import Limits, ServingLimits
 from npulens.analysis.say import ONCE, Whole, duration, number, single
 from npulens.analysis.serving.judging import MEASURES
 from npulens.app.text.i18n import known, ranges, say
@@ -100,7 +100,7 @@ def _host(check: Check, lang: str) -> str | None:
     if found is None:
         return None
     told = [
-        say(lang, "findings.host_operator" if one.code is None else "findings.host_operator_from", {
+        say(lang, f"findings.host_operator{'_alone' if one.name in found.alone else ''}{'_from' if one.code else ''}", {
             "name": plain(one.name), "share": share(one.own_ns / found.own_ns), "n": one.calls,
             "code": plain(one.code or ""),
         }) for one in found.most
@@ -109,10 +109,17 @@ def _host(check: Check, lang: str) -> str | None:
         values = {"n": found.others, "share": share(found.others_ns / found.own_ns)}
         told.append(say(lang, "findings.host_others", values))
     which = "calls" if found.called else "host"
-    return say(lang, f"findings.{which}" if check.whole.stepped else f"findings.{which}_recorded", {
+    ran = say(lang, f"findings.{which}" if check.whole.stepped else f"findings.{which}_recorded", {
         "ran": duration(found.ran_ns), "whole": duration(found.whole_ns), "share": share(found.ran_ns / found.whole_ns),
         "own": duration(found.own_ns), "operators": say(lang, "shell.comma").join(told),
     })  # fmt: skip
+    drawn = found.drawn
+    if drawn is None or drawn.own_ns < Limits().min_share * found.whole_ns:
+        return ran
+    return say(lang, "findings.answer_and", {"answer": ran, "host": say(
+        lang, "findings.host_draws_alone" if drawn.alone else "findings.host_draws",
+        {"ns": duration(drawn.own_ns), "share": share(drawn.own_ns / found.own_ns), "name": plain(drawn.name)},
+    )})  # fmt: skip
 
 
 def kernels(check: Check, lang: str) -> list[str]:
@@ -181,7 +188,12 @@ def _answer(check: Check, lang: str) -> str:
         })  # fmt: skip
     if not blind:
         return say(lang, "findings.answer_no_detectors")
-    return say(lang, "findings.answer_no_device" if host_only(check) else "findings.answer_blind", {"blind": blind})
+    if not host_only(check):
+        return say(lang, "findings.answer_blind", {"blind": blind})
+    if check.host is None or check.host.launch is None:
+        return say(lang, "findings.answer_no_device", {"blind": blind})
+    key = "answer_lost" if check.host.asked else "answer_launched"
+    return say(lang, f"findings.{key}", {"blind": blind, "call": plain(check.host.launch)})
 
 
 #: From this share of the time on, kernels that could not be judged are told beside "no problem".

@@ -185,6 +185,8 @@ SIGNS = (
          inside=rb'^\s*\{.{0,2000}"(?:device_traces|allocator_settings|segments)"\s*:\s*[\[{]'),
     Sign("speedscope", joined([Message("speedscope_profile_cpu_sampler"), _RECORD]),
          inside=rb"www\.speedscope\.app"),
+    Sign("viztracer", joined([Message("viztracer_profile_of_python"), _RECORD]),
+         inside=rb'(?i)"viztracer_metadata"|"cat"\s*:\s*"fee"'),
     Sign("cpu_profile", joined([Message("cpu_profile_javascript_engine"), _RECORD]),
          inside=rb'^\s*\{\s*"nodes"\s*:\s*\[.{0,600}"callFrame"'),
     Sign("perfetto", _unread("a_perfetto_trace"),

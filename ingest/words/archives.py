@@ -214,6 +214,8 @@ TEXT: dict[str, tuple[str, str]] = {
         "a snapshot of PyTorch's memory allocator; record with profile_memory=True and load that trace",
         "PyTorch 内存分配器快照，请用 profile_memory=True 采集后加载 trace"),
     "speedscope_profile_cpu_sampler": ("a speedscope profile of a CPU sampler", "CPU 采样的 speedscope 文件"),
+    "viztracer_profile_of_python": ("a VizTracer profile: calls of Python functions, no operators",
+        "VizTracer 文件，只有 Python 函数调用，没有算子"),
     "chrome_export_autograd_profiler": (
         "an export of PyTorch's old autograd profiler: it names no kernel, and device times in it include gaps",
         "PyTorch 旧版 autograd profiler 导出的文件：其中没有核函数名，设备时间也含空隙"),

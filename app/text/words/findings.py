@@ -98,6 +98,20 @@ TEXT = {
         "没有采集到设备活动：采集数据只有主机部分，{blind} 项检查均无法判断。"
         "连同 NPU 或 GPU 一起采集后即可检查。",
     ),
+    "answer_launched": (
+        "Device work was launched ({call} was recorded), and this capture holds none of it. Either the device's "
+        "activities were not asked for, or the profiler's tracer lost them. None of the {blind} detectors can speak of "
+        "the device; what the host did is known.",
+        "主机下发了设备任务（采到 {call}），但采集数据中没有这些任务。"
+        "可能没有设置采集设备活动，也可能采集器没有取到数据。{blind} 项检查均无法判断设备部分，只能说明主机部分。",
+    ),
+    "answer_lost": (
+        "Device work was launched ({call} was recorded) and asked for, but the profiler's tracer lost all of it. Check "
+        "that the tracer fits the driver and that no other profiler ran. None of the {blind} detectors can speak of "
+        "the device; what the host did is known.",
+        "主机下发了设备任务（采到 {call}），也设置了采集设备活动，但采集器没有取到任何设备任务。"
+        "请检查其版本与驱动是否匹配，是否同时运行了其他采集工具。{blind} 项检查均无法判断设备部分，只能说明主机部分。",
+    ),
     "answer_and": ("{answer} {host}", "{answer}{host}"),
     "host": (
         "Operators ran on the host for {ran} of the steps' {whole} ({share}). Of {own} of their own time, without the "
@@ -126,6 +140,25 @@ TEXT = {
     "host_operator_from": (
         "{name} {share} (calls: {n}, the longest from {code})",
         "{name} {share}（{n} 次调用，最长一次来自 {code}）",
+    ),
+    "host_operator_alone": (
+        "{name} {share} (calls: {n}, no launch in them)", "{name} {share}（{n} 次调用，其中没有下发）",
+    ),
+    "host_operator_alone_from": (
+        "{name} {share} (calls: {n}, no launch in them, the longest from {code})",
+        "{name} {share}（{n} 次调用，其中没有下发，最长一次来自 {code}）",
+    ),
+    "host_draws": (
+        "Drawing random numbers ({name}) took the host {ns} of that ({share}). Made-up inputs can be drawn once before "
+        "the loop, those of data in the workers of the data loader.",
+        "其中生成随机数（{name}）占用主机 {ns}（{share}）。人造输入可在循环之前生成一次。"
+        "数据所需的随机数可放到数据加载的工作进程中生成。",
+    ),
+    "host_draws_alone": (
+        "Random numbers are drawn on the host, not on the device: {ns} of that ({share}, {name}). Draw made-up inputs "
+        "once before the loop, or on the device. Draw those of data in the workers of the data loader.",
+        "随机数在主机而不是设备上生成：占其中 {ns}（{share}，{name}）。"
+        "人造输入请在循环之前生成一次，或直接在设备上生成。数据所需的随机数请放到数据加载的工作进程中生成。",
     ),
     "host_others": ("other operators ({n}) {share}", "其他 {n} 种算子 {share}"),
     "kernels": (

@@ -219,6 +219,10 @@ TEXT = {
         "Record the job with torch.profiler and drop its trace.",
         "请用 torch.profiler 采集该任务，并拖入其 trace。",
     ),
+    "kind_viztracer": ("a VizTracer profile", "VizTracer 文件"),
+    "remedy_viztracer": (
+        "Record the job with torch.profiler and drop its trace.", "请用 torch.profiler 采集后拖入其 trace。",
+    ),
     "kind_rocm_profile_data": ("a file of rocmProfileData", "rocmProfileData 的文件"),
     "remedy_rocm_profile_data": (
         "Record the job with torch.profiler and drop its trace.", "请用 torch.profiler 采集后拖入其 trace。",

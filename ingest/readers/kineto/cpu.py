@@ -2,7 +2,8 @@
 
 The profiler records no device there, and operators run where they are called. An operator that no other encloses is a
 task, as a kernel is of a GPU; it is its own launch. Gloo runs collectives on threads of its own: those are tasks too.
-Old releases list no devices, not even none. There the operators of oneDNN and its like have to say that it was a CPU.
+Old releases list no devices, not even none. There operators of oneDNN and its like, or sends and receives of Gloo, have
+to say that it was a CPU.
 """
 
 from __future__ import annotations
@@ -35,6 +36,24 @@ _OF_A_CPU = "(?i)(^|[^a-z])_?(mkldnn|onednn|mkl|nnpack|xnnpack|qnnpack)($|[^a-z]
 _PROOF = f"""SELECT coalesce(sum(e.dur) FILTER (WHERE regexp_matches(n.name, {literal(_OF_A_CPU)}))
     >= 0.5 * (max(e.ts + e.dur) - min(e.ts)), false)::INT
     FROM span_raw e JOIN host_name n USING (shape) WHERE n.cat IN ('cpu_op', 'operator')"""
+
+#: Sends and receives of Gloo have only tensors of the host. They prove a CPU where they fill most of a file whose job
+#: communicates by Gloo, and where nothing was converted, as what comes from another device would be.
+_SENT = r"^gloo:(send|recv)$"
+_CONVERTED = ("aten::to", "aten::_to_copy", "aten::_local_scalar_dense")
+_PROOF_OF_GLOO = f"""
+WITH host AS (
+    SELECT e.ts, e.ts + e.dur AS til, n.name FROM span_raw e JOIN host_name n USING (shape)
+    WHERE n.cat IN ('cpu_op', 'operator', 'user_annotation')
+), sent AS (
+    SELECT ts, til, max(til) OVER (
+        ORDER BY ts, til ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+    FROM host WHERE regexp_matches(name, {literal(_SENT)})
+)
+SELECT (coalesce((SELECT sum(greatest(til - greatest(ts, coalesce(before, ts)), 0)) FROM sent), 0)
+        >= 0.5 * (SELECT max(til) - min(ts) FROM host)
+    AND EXISTS (FROM sent) AND NOT EXISTS (FROM host WHERE name IN {_CONVERTED}))::INT
+"""
 
 #: What computes: an operator with a namespace, but for marks of autograd, torch.distributed and the profiler. Also what
 #: the compiler made of a graph.
@@ -132,8 +151,10 @@ WITH told AS (
 SELECT src, dst, call, 'order' AS route, late FROM pair QUALIFY min(late) OVER (PARTITION BY word) >= 0
 """
 _OF_OPERATOR = "SELECT row, source AS op FROM task JOIN cpu_task USING (row) WHERE kind = 'kernel'"
-_ITSELF = """SELECT c.source AS src, c.row AS dst, c.called AS call, 'itself' AS route, 0::BIGINT AS late
-    FROM task JOIN cpu_task c USING (row) WHERE kind = 'kernel'"""
+#: Old releases record no call of a send or a receive: it is on the thread that called it, and its own launch.
+_ITSELF = f"""SELECT c.source AS src, c.row AS dst, c.called AS call, 'itself' AS route, 0::BIGINT AS late
+    FROM task t JOIN cpu_task c USING (row) WHERE t.kind = 'kernel'
+    OR regexp_matches(t.text, {literal(_SENT)}) AND NOT EXISTS (FROM host_name WHERE name LIKE 'c10d::%')"""
 #: Their lanes hold spans now.
 _LANES = """(SELECT r.* REPLACE (coalesce(t.spans, r.spans) AS spans, coalesce(t.first_row, r.first_row) AS first_row)
     FROM {lane_raw} r LEFT JOIN (SELECT lane, count(*) AS spans, min(row) AS first_row FROM cpu_task GROUP BY lane) t
@@ -168,7 +189,8 @@ def tasks(draft: Draft, header: Mapping[str, Any], spans: Spans | None) -> int:
     if spans is not None:
         spans.whole(draft)
     draft.make(_NAMED)
-    if any(count(draft, of) for of in (_FOREIGN, _FOREIGN_MEMORY, _TOO_FAST)) or listed != [] and not _proved(draft):
+    foreign = any(count(draft, of) for of in (_FOREIGN, _FOREIGN_MEMORY, _TOO_FAST))
+    if foreign or listed != [] and not _proved(draft, header):
         return 0
     made = draft.keep("cpu_task", _TASKS.format(launches=comm_facts.facts().launches("name")))
     mine = "SELECT row, ts, shape, lane FROM cpu_task"
@@ -177,12 +199,14 @@ def tasks(draft: Draft, header: Mapping[str, Any], spans: Spans | None) -> int:
     return made
 
 
-def _proved(draft: Draft) -> bool:
-    """Whether operators that only CPUs run fill most of a file, or its calls of a driver launch nothing.
+def _proved(draft: Draft, header: Mapping[str, Any]) -> bool:
+    """Whether what only CPUs run or send fills most of a file, or its calls of a driver launch nothing.
 
     It lists no devices at all, as old releases do, or a GPU that the job did not use.
     """
-    return count(draft, _PROOF) > 0 or count(draft, _ASKED) > 0
+    job = header.get("distributedInfo")
+    by_gloo = isinstance(job, Mapping) and job.get("backend") == "gloo"
+    return count(draft, _PROOF) > 0 or count(draft, _ASKED) > 0 or by_gloo and count(draft, _PROOF_OF_GLOO) > 0
 
 
 def link(draft: Draft) -> None:

@@ -236,8 +236,8 @@ def judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Findi
     if most and (whole := _whole_ns(run, most)) and lost >= limits.min_share * whole:
         gain = next(finding.saving_ns for finding, candidate in each if candidate is most)
         return [], _masked(run, detector, most, lost, gain, limits)
-    if (untold := _too_little(run, detector, limits)) is not None:
-        return [], _bounded(run, detector, untold, limits)
+    if (short := _too_little(run, detector, limits)) is not None:
+        return [], _bounded(run, detector, short, limits)
     return [], _clean(run, detector, measured, most, limits)
 
 

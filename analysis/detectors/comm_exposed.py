@@ -4,8 +4,8 @@
 Of every collective operator the time in which it transfers, from the moment its last member came to its end. From
 Level1 on that moment is exact; at Level0 several ranks' starts tell it too. What of that no kernel runs beside, on any
 stream, is exposed. It is told per kind of group and collective. Where waiting cannot be told from transferring, the
-whole operator counts and the finding says so. That is so as well where a member was not captured and only the starts
-of the others are known: it may always come last. What a member takes after all others have left is no transfer:
+whole operator counts and the finding says so. A member that was not captured may always come last: where only the
+starts of the others are known, the same holds. What a member takes after all others have left is no transfer:
 slow_tail tells it.
 
 Where sizes were recorded, the finding says how fast the largest operators are: by the shortest of equal ones, which

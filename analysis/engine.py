@@ -36,7 +36,6 @@ from npulens.analysis.capability import (
     unexplained,
 )
 from npulens.analysis.causes import CAUSES, OF_EXPOSED, OF_IDLE
-from npulens.analysis.device.at_most import idle_at_most
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import kernels
 from npulens.analysis.device.spent import KernelTime, kernel_time
@@ -210,7 +209,7 @@ def judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Findi
     try:
         limits = overridden(detector.limits(), settings.limits_of(detector.name), "npulens.toml")
         if (lacking := _lacking(run, detector)) is not None:
-            return [], _bounded(run, detector, lacking, limits)
+            return [], lacking
         candidates = list(detector.detect(run.con, run, limits))
         if detector.about:
             return _of_requests(run, detector, candidates, limits)
@@ -218,8 +217,7 @@ def judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Findi
         measured = sorted((finding for finding, _ in each), key=lambda finding: -finding.saving_ns)
     except NotMeasured as missing:
         collect_with = its_own(run, missing.collect_with)
-        untold = Outcome(detector.name, "not_measured", missing.why, missing.why_zh, collect_with)
-        return [], _bounded(run, detector, untold, limits)
+        return [], Outcome(detector.name, "not_measured", missing.why, missing.why_zh, collect_with)
     except Exception as error:  # a defect of one detector must not take the others' answers away
         why = f"{type(error).__name__}: {error}"
         return [], Outcome(detector.name, "failed", why, why)
@@ -236,9 +234,7 @@ def judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Findi
     if most and (whole := _whole_ns(run, most)) and lost >= limits.min_share * whole:
         gain = next(finding.saving_ns for finding, candidate in each if candidate is most)
         return [], _masked(run, detector, most, lost, gain, limits)
-    if (short := _too_little(run, detector, limits)) is not None:
-        return [], _bounded(run, detector, short, limits)
-    return [], _clean(run, detector, measured, most, limits)
+    return [], _too_little(run, detector, limits) or _clean(run, detector, measured, most, limits)
 
 
 def _lacking(run: Run, detector: Detector) -> Outcome | None:
@@ -249,14 +245,6 @@ def _lacking(run: Run, detector: Detector) -> Outcome | None:
             (en, zh), name = has.capability.means, detector.name
             return Outcome(name, "not_measured", f"{en}: {has.why}", f"{zh}：{has.why_zh}", has.collect_with)
     return None
-
-
-def _bounded(run: Run, detector: Detector, untold: Outcome, limits: Limits) -> Outcome:
-    """Idle time that is small in all holds little of any kind, whatever was not recorded."""
-    most = idle_at_most(run, detector.name)
-    if most is None or too_little(run) is not None or most >= limits.min_share * run.get(steady_ns):
-        return untold
-    return _at_most(run, detector, most // run.step_count, limits)
 
 
 def _hides(run: Run, candidate: Candidate, limits: Limits) -> bool:

@@ -80,8 +80,31 @@ def test_without_a_name() -> None:
     assert known("Never Heard Of", "cuda", Seen()) is None
     found = known(None, "npu", Seen(24, 48, 1800.0))
     assert found is not None and (found.cube_cores, found.vector_cores, found.clock_mhz) == (24, 48, 1800.0)
-    odd = known(None, "npu", Seen(17, 34, 1234.0))
-    assert odd is not None and (odd.cube_cores, odd.vector_cores, odd.clock_mhz) == (17, 34, 1234.0)
+    odd = known(None, "npu", Seen(17, 34, 1234.0))  # no device has 17: so many blocks are what some kernels had
+    assert odd is not None and (odd.cube_cores, odd.vector_cores, odd.clock_mhz) == (None, None, 1234.0)
+
+
+def test_kernels_of_few_blocks_make_no_small_device() -> None:
+    """The vector cores of a 910B1 to 910B4 are 40 or 48, the cube's 20 or 24; a 310P3 alone has 8 at 1060 MHz."""
+    for seen in (Seen(cube_cores=8, vector_cores=4), Seen(cube_cores=8, clock_mhz=950.0)):
+        few = known(None, "npu", seen)
+        assert few is not None and (few.cube_cores, few.vector_cores, few.between("AI_CORE")) == (None, None, None)
+    named = known("Ascend910B", "npu", Seen(vector_cores=4))
+    assert named is not None and (named.cube_cores, named.vector_cores) == (None, None)
+    assert [named.between(core) for core in ("AI_CORE", "AI_VECTOR_CORE")] == [(20, 24), (40, 48)]
+    small = known(None, "npu", Seen(cube_cores=8, clock_mhz=1060.0))
+    assert small is not None and (small.name, small.cube_cores, small.vector_cores) == ("Ascend310P3", 8, 7)
+
+
+@pytest.mark.parametrize(("name", "clock"), [("Ascend910B2", 1800), ("Ascend910B4", 1500)])
+def test_more_blocks_than_cores_are_waves_on_a_named_device(name: str, clock: float) -> None:
+    plain, waves = known(name, "npu", Seen()), known(name, "npu", Seen(32, 64))
+    assert plain is not None and waves == plain and waves.clock_mhz == clock and waves.flops
+
+
+def test_a_named_device_above_its_rating_keeps_its_cores() -> None:
+    found = known("Ascend910B4", "npu", Seen(clock_mhz=1650.0))
+    assert found is not None and (found.cube_cores, found.vector_cores, found.clock_mhz) == (20, 40, 1650.0)
 
 
 def test_cores_by_kind_of_core() -> None:

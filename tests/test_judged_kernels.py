@@ -55,6 +55,46 @@ def test_few_kernels_with_block_counts() -> None:
     assert most[0] == "clean"
 
 
+UNNAMED: dict[int, Any] = {0: {}}
+VECTOR: dict[str, Any] = {"core": "AI_VECTOR_CORE", "op_type": "Cast"}
+
+
+def test_kernels_of_few_blocks_do_not_count_the_cores() -> None:
+    """Two kernels of 4 blocks make no device of 4 cores; 900 of 1000 us run on one block. 310P3 has 7 vector cores."""
+    casts = [kernel(11 + at, 10 + 50 * at, 50, block_num=4, **VECTOR) for at in range(2)]
+    (found,) = check(
+        connection({"rank": UNNAMED, "spans": [STEP, *casts, kernel(20, 110, 900, block_num=1, **VECTOR)]}),
+        only=["idle_cores"],
+    ).outcomes
+    assert (found.outcome, found.reason) == (
+        "not_measured",
+        "kernels have up to 4 blocks, but how many cores this device has is not known. Kernels with 90.0 % of the time "
+        "run on 1 block: no Ascend chip known here has fewer than 7 cores for them",
+    )
+    assert str(found.collect_with).startswith("what names the device or counts its cores: ascend_*_profiler_*.db")
+
+
+def test_the_clock_of_a_mixed_kernel_tells_large_devices() -> None:
+    """729,466 cycles in 405.259 us on one block are 1800 MHz, which no 310P runs at: 20 cube cores at least."""
+    case = {"rank": UNNAMED, "spans": [STEP, kernel(11, 10, 456, core="MIX_AIC", block_num=1)], "tables": {"pmu": [
+        {"span_id": 11, "metric": "aic_total_cycles", "value": 729466},
+        {"span_id": 11, "metric": "aicore_time(us)", "value": 405.259}]}}  # fmt: skip
+    (found,) = check(connection(case), only=["idle_cores"]).outcomes
+    assert found.reason.endswith(
+        "run on 1 block: no Ascend chip known here that runs at 1800 MHz has fewer than 20 cores for them"
+    )
+
+
+def test_few_blocks_on_every_device_of_a_name() -> None:
+    """Ascend910B has 40 or 48 vector cores, its oldest model 30 in all: 4 are few on each, 40 may be few."""
+    name = {0: {"device_name": "Ascend910B"}}
+    con = connection({"rank": name, "spans": [STEP, kernel(11, 10, 480, block_num=4, **VECTOR)]})
+    (found,) = check(con, only=["idle_cores"]).findings
+    assert "uses 4 of 30-48 cores" in found.words["en"].title and found.saving_ns == 440_000  # 480 x (1 - 4 / 48)
+    told = outcome("idle_cores", name, kernel(11, 10, 480, block_num=40, **VECTOR))
+    assert told == ("not_measured", "kernels have up to 40 blocks, but how many cores this device has is not known")
+
+
 def test_idle_cores_lose_an_amount_also_where_a_fix_gives_nothing_back() -> None:
     """66 of 132 are idle for 400 us, so 200 us; but another stream is busy for as long as the step."""
     other = {**kernel(12, 10, 990, grid="[132,1,1]"), "track": "s8"}

@@ -38,7 +38,7 @@ import numpy as np
 
 from npulens.analysis import limits
 from npulens.analysis.by_rank import by_rank
-from npulens.analysis.device.abilities import device
+from npulens.analysis.device.abilities import device, named_by
 from npulens.analysis.device.frequency import clocked
 from npulens.analysis.device.kernels import evidence, kernels
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Words
@@ -75,7 +75,8 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     every, found = run.get(kernels), run.get(clocked)
     if len(every) and not any((here := device(run, rank)) and here.clock_mhz for rank in run.ranks):
         raise NotMeasured(
-            "the rated clock of this device is not known", "该设备的额定频率未知", "an entry in device_facts.toml"
+            "the rated clock of this device is not known", "该设备的额定频率未知",
+            named_by(run) or "an entry in device_facts.toml",
         )
     slow = np.flatnonzero(found.cut > 0)
     for ranks, those in by_rank(every.rank[slow], found.cut[slow]):

@@ -50,7 +50,7 @@ import numpy as np
 from npulens.analysis import limits as limits_
 from npulens.analysis.by_rank import by_rank
 from npulens.analysis.capability import setting
-from npulens.analysis.device.abilities import UNNAMED, Device, device, title
+from npulens.analysis.device.abilities import UNNAMED, Device, device, named_by, title
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import Kernels, kernels
 from npulens.analysis.device.kinds import TYPED, Bools, Kind
@@ -198,7 +198,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
             raise NotMeasured(
                 f"fp32 matrix kernels run; no faster precision of {name} is known",
                 f"有 fp32 矩阵算子在运行，但不知道 {chinese} 有没有更快的精度",
-                "flops of the device in analysis/device/device_facts.toml",
+                named_by(run) or "flops of the device in analysis/device/device_facts.toml",
             )
     if run.get(family) not in _TELLING:
         told = every.of(~every.kinds.memset) & ~_untold(run)

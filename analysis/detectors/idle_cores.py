@@ -25,9 +25,12 @@ the AOE tuner. On CUDA look at split-K and at the tile size.
 
 A ceiling. A kernel that is bound by memory may be as fast on fewer cores, and an operator that cannot be divided stays.
 Kernels shorter than the limit are launch-bound, not core-bound. Communication that runs beside a kernel on CUDA and
-ROCm holds cores too. Nobody records how many, so some count as held while it runs. The number of cores is a fact of the
-device (analysis/device/device_facts.toml) or what the capture's own kernels reach. Where neither is known this is not
-measured.
+ROCm holds cores too. Nobody records how many, so some count as held while it runs.
+
+The number of cores is a fact of the device (analysis/device/device_facts.toml), told by its name. Without one, block
+counts at which kernels pile up tell it, where a known device has so many cores. Kernels of few blocks tell nothing. A
+name can stand for several devices: what is few on all of them is told, with the saving of the largest. Where nothing
+is known, this is not measured.
 
 ## References
 
@@ -48,7 +51,7 @@ import numpy as np
 
 from npulens.analysis import limits
 from npulens.analysis.by_rank import by_rank
-from npulens.analysis.device.abilities import CUBE, VECTOR, device
+from npulens.analysis.device.abilities import CUBE, VECTOR, Device, device, fewest, named_by
 from npulens.analysis.device.cycles import working
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import Floats, Kernels, evidence, kernels, of_a_step
@@ -60,6 +63,7 @@ from npulens.analysis.idle.blame import said
 from npulens.analysis.idle.origin import look_up, origin
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
+from npulens.analysis.say import number
 from npulens.analysis.steady import steady_ns
 from npulens.analysis.work.judged import enough, most_of_a_rank, some
 
@@ -175,25 +179,24 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
             "how many threads an operator of the CPU used is not recorded", "未记录算子在 CPU 上使用的线程数", None
         )
     collect_with = "profiler_level=Level1" if run.get(family) == "npu" else "torch.profiler on the device"
-    told = every.of(run.get(_counts) > 0)
+    split = every.of(run.get(_counts) > 0)
     by_cycles = run.get(working)
     long = run.get(without_tail)
-    derived = about & ~told & (by_cycles.cores > 0) & (long >= limits.least_ns)
-    counted = told | derived
-    if not counted.any():
+    derived = about & ~split & (by_cycles.cores > 0) & (long >= limits.least_ns)
+    if not (split | derived).any():
         raise NotMeasured("no kernel says how many cores it used", "算子未记录所用核数", collect_with)
     found = run.get(shares)
-    if not found.known and not derived.any():
-        most = int(every.of(run.get(_counts)).max(initial=0))
-        raise NotMeasured(
-            f"kernels have up to {most} block{'s' * (most != 1)}, but how many cores this device has is not known",
-            f"算子最多使用 {most} 个 block，但该设备的核数未知", "an entry in device_facts.toml",
-        )  # fmt: skip
+    counted = split & found.judged | derived
+    if not counted.any():
+        raise _unknown(run, every, split)
     used = np.where(derived, by_cycles.count / np.maximum(1, by_cycles.cores), _beside(run, found, limits.held_cores))
     bad = (used <= limits.most_used) & (long >= limits.least_ns)
     lost = np.rint(long[bad] * (1 - used[bad])).astype(np.int64)
     little = most_of_a_rank(every.rank[bad], lost) < limits.min_share * run.get(steady_ns)
     if little:
+        left = split & ~found.judged
+        if most_of_a_rank(every.rank[left], every.dur[left]) >= limits.min_share * run.get(steady_ns):
+            raise _unknown(run, every, left)
         what = ("kernels that say how many cores they used", "记录了所用核数的算子")
         enough(run, about, counted, limits.min_share, what)
     groups = []
@@ -204,6 +207,39 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     look_up(run, [int(every.span_id[worst_of(every, rows, cut)]) for *_, rows, cut in groups])
     for text, ranks, rows, cut in groups:
         yield _candidate(run, every, text, ranks, rows, cut)
+
+
+def _unknown(run: Run, every: Kernels, left: Bools) -> NotMeasured:
+    """What is known of kernels on a device whose cores nobody counted. `left`: those that say their blocks."""
+    count = np.where(left, every.of(run.get(_counts)), 0)
+    most = int(count.max(initial=0))
+    en = f"kernels have up to {most} block{'s' * (most != 1)}, but how many cores this device has is not known"
+    zh = f"算子最多使用 {most} 个 block，但该设备的核数未知"
+    if (few := _few(run, every, count)) is not None:
+        en, zh = f"{en}. {few[0]}", f"{zh}。{few[1]}"
+    return NotMeasured(en, zh, named_by(run) or "an entry in device_facts.toml")
+
+
+def _few(run: Run, every: Kernels, count: Ints) -> tuple[str, str] | None:
+    """Of an Ascend device without a name: kernels of fewer blocks than any known chip has cores."""
+    if run.get(family) != "npu" or named_by(run) is None or not count.any():
+        return None
+    counts, which = np.unique(count, return_inverse=True)
+    blocks = int(counts[np.argmax(np.bincount(which.ravel(), every.dur * (count > 0)))])
+    rows = np.flatnonzero(count == blocks)
+    worst = rows[np.argmax(every.dur[rows])]
+    core = every.kinds[every.kind[worst]].core
+    cores, clock = fewest(run, int(every.rank[worst]), core)
+    alike = rows[every.kinds.column("core").equal(core)[every.kind[rows]]]
+    if blocks >= cores:
+        return None
+    share = number("_share", int(every.dur[alike].sum()) / max(1, int(every.dur.sum())))
+    at, at_zh = ("", "") if clock is None else (f" that runs at {clock:.0f} MHz", f"能运行在 {clock:.0f} MHz 的")
+    return (
+        f"Kernels with {share} of the time run on {blocks} block{'s' * (blocks != 1)}: no Ascend chip known here{at} "
+        f"has fewer than {cores} cores for them",
+        f"占 {share} 时间的算子只有 {blocks} 个 block，而{at_zh}已知昇腾芯片至少有 {cores} 个这类核",
+    )
 
 
 def by_type(every: Kernels, rows: Ints) -> Iterator[Ints]:
@@ -223,28 +259,40 @@ class Shares:
     """Per kernel: which share of its cores has something to do; 1 where that is not known."""
 
     used: Floats
-    cores: Ints  # 0: not known
-    known: bool  # whether the number of cores of any device is
+    cores: Ints  # 0: not known; the most that a device may have
+    judged: Bools  # whether that is known
 
 
 def shares(run: Run) -> Shares:
     """How many cores each kernel uses."""
     every = run.get(kernels)
-    found, number, known = np.ones(len(every)), np.zeros(len(every), np.int64), False
-    of_device: dict[int, tuple[Floats, Ints]] = {}  # ranks share theirs
+    found, cores, judged = np.ones(len(every)), np.zeros(len(every), np.int64), np.zeros(len(every), np.bool_)
+    of_device: dict[int, tuple[Floats, Ints, Bools]] = {}  # ranks share theirs
     for rank in run.ranks:
         here = device(run, rank)
         if here is None:
             continue
         if id(here) not in of_device:
-            cores = every.kinds.column("core").map(here.cores)
-            known |= any(cores.values)
-            most = cores.map(lambda count: count or 0).ints()
-            of_device[id(here)] = used(run.get(_counts), most, every.kinds.there("block_num")), most
+            of_device[id(here)] = _on(run, here)
         mine = every.on(rank)
-        of_kind, most = of_device[id(here)]
-        found[mine], number[mine] = of_kind[every.kind[mine]], most[every.kind[mine]]
-    return Shares(found, number, known)
+        of_kind, most, sure = (column[every.kind[mine]] for column in of_device[id(here)])
+        found[mine], cores[mine], judged[mine] = of_kind, most, sure
+    return Shares(found, cores, judged)
+
+
+def _on(run: Run, here: Device) -> tuple[Floats, Ints, Bools]:
+    """Per kind on a device: the share of its cores, how many it has at most, and whether the share is known.
+
+    Where it may be one of several, only kernels of few blocks on all of them are: their share of the largest.
+    """
+    every, count = run.get(kernels), run.get(_counts)
+    cores = every.kinds.column("core").map(here.between)
+    least = cores.map(lambda bounds: bounds[0] if bounds else 0).ints()
+    most = cores.map(lambda bounds: bounds[1] if bounds else 0).ints()
+    sure = least == most
+    few = count <= Limits.most_used * least
+    share = np.where(sure | few, used(count, most, every.kinds.there("block_num")), 1.0)
+    return share, most, (count > 0) & (most > 0) & (sure | few)
 
 
 def _beside(run: Run, found: Shares, held: float) -> Floats:
@@ -273,7 +321,8 @@ def _candidate(run: Run, every: Kernels, text: str, ranks: str, rows: Ints, cut:
     kind, here = every.kinds[every.kind[worst]], device(run, int(every.rank[worst]))
     counts = np.unique(run.get(_counts)[every.kind[rows]])
     split: Value = blocks(kind) if len(counts) == 1 else f"{counts[0]}-{counts[-1]}"
-    cores = here.cores(kind.core) if here else None
+    fewest_, most = (here.between(kind.core) if here else None) or (0, 0)
+    cores: Value = most if fewest_ == most else f"{fewest_}-{most}"
     if text == "derived":
         by_cycles = run.get(working)
         split, cores = round(float(np.median(by_cycles.count[rows]))), int(by_cycles.cores[worst])

@@ -55,7 +55,7 @@ from npulens.analysis.detectors.full_precision import claimed
 from npulens.analysis.detectors.idle_cores import shares
 from npulens.analysis.detectors.pipe_stall import MOVING, bound, stalled
 from npulens.analysis.detectors.unfused import fused
-from npulens.analysis.device.abilities import UNNAMED, Device, device, title
+from npulens.analysis.device.abilities import UNNAMED, Device, device, named_by, title
 from npulens.analysis.device.family import family
 from npulens.analysis.device.frequency import clocked
 from npulens.analysis.device.kernels import NO_HOST, Floats, Kernels, evidence, kernels, of_a_step
@@ -329,7 +329,7 @@ def _untold(run: Run, why: str, share: str, first: str) -> tuple[str, str, str |
     chinese = "、".join("未知设备" if name == UNNAMED else name for name in names)
     return (
         f"the peaks of {', '.join(names)} are not all known", f"{chinese} 的峰值不全",
-        "npulens doctor --roofs" if of == "cpu" else
+        "npulens doctor --roofs" if of == "cpu" else named_by(run) or
         "flops and memory_bytes_per_s of the device in analysis/device/device_facts.toml",
     )  # fmt: skip
 

@@ -3,7 +3,8 @@
 Profilers name devices by families (Ascend910B is any of 910B1 to 910B4) or not at all. So every
 model the name allows is held against what the capture shows: how many cores its kernels were split
 over, and the highest clock. A fact stands where all models that are left agree; the highest clock
-seen is a rating too, because a device never runs faster than it can. What nobody knows is None.
+seen is a rating too, because a device never runs faster than it can. What nobody knows is None. How
+many blocks kernels had only chooses among models: kernels of few blocks do not make a small device.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from npulens.analysis.device.family import on_npu
+from npulens.analysis.device.family import by_msprof, by_msprof_op, family, on_npu
 from npulens.analysis.run import Run
+from npulens.ingest.messages import Message
 
 #: How a device is called whose capture does not name it.
 UNNAMED = "an unnamed device"
@@ -35,6 +37,8 @@ CUBE, VECTOR = ("AI_CORE", "MIX_AIC"), ("AI_VECTOR_CORE", "MIX_AIV")
 _LONG_US, _CLOCKS_MHZ = 10.0, (300.0, 4_000.0)
 #: The largest device known has 72 vector cores; more blocks than this are waves of blocks, not cores.
 MOST_CORES = 96
+#: Fewer blocks than this are what shapes give: alone they tell no device that nobody names.
+TELLING_BLOCKS = 20
 
 
 @dataclass(frozen=True)
@@ -84,10 +88,18 @@ class Device:
     unified_buffer_bytes: int | None = None  # of one vector core
     sources: tuple[str, ...] = ()
     measured: Measured | None = None
+    #: The fewest and the most cores of all models that a name stands for.
+    cube_between: tuple[int, int] | None = None
+    vector_between: tuple[int, int] | None = None
 
     def cores(self, core: str | None) -> int | None:
         """How many cores of the kind that a kernel runs on."""
         return self.vector_cores if core in VECTOR else self.cube_cores
+
+    def between(self, core: str | None) -> tuple[int, int] | None:
+        """The fewest and the most cores that it may have of the kind that a kernel runs on."""
+        sure = self.cores(core)
+        return (sure, sure) if sure else self.vector_between if core in VECTOR else self.cube_between
 
 
 @dataclass(frozen=True)
@@ -228,11 +240,14 @@ def known(name: str | None, backend: str | None, seen: Seen, told: Seen = NOTHIN
     else:
         named = [model for model in models() if model.name.fullmatch(name) or model.family == name]
     fitting = [model for model in named if model.fits(seen)]
+    if not fitting:  # more blocks than any of them has cores are waves of blocks
+        seen = replace(seen, cube_cores=None, vector_cores=None)
+        fitting = [model for model in named if model.fits(seen)]
     exact = [model for model in fitting if model.equals(told) == told.count]
     fitting = exact if exact or name is None else fitting
     best = max((model.equals(seen) for model in fitting), default=0)
     left = [model for model in fitting if model.equals(seen) == best]
-    if name is None and not best and told == NOTHING:
+    if name is None and told == NOTHING and not _tells(seen, best, left):
         left = []
     facts = {key: value for key in _FACTS
              if (value := _common(model.facts.get(key) for model in left)) is not None}  # fmt: skip
@@ -241,12 +256,56 @@ def known(name: str | None, backend: str | None, seen: Seen, told: Seen = NOTHIN
     if not facts and seen == told == NOTHING:
         return None
     facts |= {key: value for key, value in vars(told).items() if value is not None}
-    facts.setdefault("cube_cores", seen.cube_cores)
-    facts.setdefault("vector_cores", seen.vector_cores)
+    for kind in ("cube", "vector") if name is not None else ():
+        between = facts[f"{kind}_between"] = _between(fitting or named, f"{kind}_cores")
+        if between is not None and between[0] == between[1]:
+            facts.setdefault(f"{kind}_cores", between[0])
     if seen.clock_mhz is not None:
         facts["clock_mhz"] = max(seen.clock_mhz, facts.get("clock_mhz", 0.0))
     title = left[0].model if len(left) == 1 else name or UNNAMED
     return Device(title, **facts, sources=tuple(model.source for model in left))
+
+
+def _tells(seen: Seen, equal: int, left: Iterable[Model]) -> bool:
+    """Whether what is seen tells which device it is, where nobody names it. `equal`: how much each of `left` shares."""
+    clocked = any(model.facts.get("clock_mhz") == seen.clock_mhz for model in left)
+    many = max(seen.cube_cores or 0, seen.vector_cores or 0) >= TELLING_BLOCKS
+    return equal > 1 or (equal == 1 and (clocked or many))
+
+
+def _between(every: Iterable[Model], cores: str) -> tuple[int, int] | None:
+    """The fewest and the most cores among them; None where one does not say."""
+    counts = [model.facts.get(cores) for model in every]
+    known = [count for count in counts if count is not None]
+    return (min(known), max(known)) if known and len(known) == len(counts) else None
+
+
+def fewest(run: Run, rank: int, core: str | None) -> tuple[int, float | None]:
+    """How many cores every Ascend chip of the file has that the rank's device can be, and at which clock it ran."""
+    found = device(run, rank)
+    clock = found.clock_mhz if found else None
+    cores = "vector_cores" if core in VECTOR else "cube_cores"
+    facts = [model.facts for model in models() if model.backend == "npu" and cores in model.facts]
+    return min((one[cores] for one in facts if one["clock_mhz"] >= (clock or 0)), default=0), clock
+
+
+def named_by(run: Run) -> Message | None:
+    """What would name the device, where no rank's capture does; None where one does."""
+    ((names,),) = run.con.execute("SELECT count(device_name) FROM rank").fetchall()
+    if names:
+        return None
+    if run.get(family) != "npu":
+        files = "deviceProperties"
+    elif run.get(by_msprof_op):
+        files = "visualize_data.bin"
+    else:
+        files = "PROF_*/device_*/info.json.*"
+        ((read,),) = run.con.execute(
+            "SELECT count(*) FROM rank WHERE list_contains(formats, 'torch_npu_db')"
+        ).fetchall()
+        if not read:  # a database that is here and names none holds no name
+            files = f"{'msprof' if run.get(by_msprof) else 'ascend_*_profiler'}_*.db, {files}"
+    return Message("setting_names_device", {"files": files})
 
 
 def _most(seen: Iterable[Seen]) -> Seen:
@@ -270,7 +329,7 @@ def _seen(run: Run) -> dict[int, Seen]:
     blocks: dict[tuple[int, bool], int] = {}
     for rank, vector, count in run.con.execute(
         # Tiling cuts a kernel into as many blocks as there are cores where its data allows: the largest block
-        # count that several kernels share is the number of cores. Far more blocks are waves.
+        # count that several kernels share is the number of cores, if a model has so many. Far more are waves.
         # CANN of 2023 calls both kinds of a divided device AI_CORE: where the cube counted no cycle it was the other.
         "SELECT rank, vector, max(block_num) FROM ("
         "  SELECT rank, vector, core, block_num FROM ("
@@ -304,6 +363,7 @@ def _counted(run: Run) -> dict[int, float]:
         f"SELECT span_id, max(value) FILTER (metric = '{cycles}') AS cycles, max(value) FILTER (metric = '{time}') AS "
         f"us, '{core}' AS core FROM pmu WHERE metric IN ('{cycles}', '{time}') GROUP BY span_id"
         for core, cycles, time in (("AI_CORE", "aic_total_cycles", "aicore_time(us)"),
+                                   ("MIX_AIC", "aic_total_cycles", "aicore_time(us)"),
                                    ("AI_VECTOR_CORE", "aiv_total_cycles", "aiv_time(us)"))
     )  # fmt: skip
     rows: list[tuple[int, float]] = run.con.execute(

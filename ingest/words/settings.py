@@ -36,6 +36,9 @@ TEXT: dict[str, tuple[str, str]] = {
     ),
     "setting_device": ("torch.profiler on the device", "在设备上使用 torch.profiler"),
     "setting_entry_of_device": ("an entry in device_facts.toml", "在 device_facts.toml 中添加该设备"),
+    "setting_names_device": (
+        "what names the device or counts its cores: {files}", "能说明设备型号或核数的文件：{files}"
+    ),
     "setting_flops_of_device": (
         "flops of the device in analysis/device/device_facts.toml",
         "在 analysis/device/device_facts.toml 中填写该设备的 flops",

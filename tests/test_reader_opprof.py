@@ -81,6 +81,31 @@ def test_a_stalled_operator_is_called_by_its_name_and_its_blocks_are_said(tmp_pa
     assert (idle.outcome, idle.reason) == ("not_measured", said)
 
 
+@pytest.mark.parametrize(
+    ("pipes", "says", "saving"),
+    [("0.06,0.98,0.04", "up, busy for 98.0 % of its time, every other pipe for 6.0 %", 4_220),
+     ("0.06,0.98,0.5", "the scalar unit holds add_custom_0 up, busy for 98.0 % of its time", 3_457),
+     ("0.2,0.1,0", "add_custom_0 waits, none of its pipes is busy for more than 20.0 % of its time", 4_220)],
+)  # fmt: skip
+def test_a_short_operator_that_was_measured_alone_is_judged(
+    pipes: str, says: str, saving: int, tmp_path: Path
+) -> None:
+    """9.22 us, of which the 5 us of a start and an end stay, or half of it at 0.8; nothing names the device.
+
+    9.22 x (1 - 0.5 / 0.8) are 3.4575. Of the chips known here those of 1800 MHz have 40 vector cores and more.
+    """
+    basic = BASIC.replace("12.345", "9.22").replace("1650", "1800")
+    counted = f"block_id,aiv_vec_ratio,aiv_scalar_ratio,aiv_mte2_ratio\n0,{pipes}\n"
+    made = write(tmp_path / "a", OpBasicInfo=basic, PipeUtilization=counted)
+    con = store.open_run(tmp_path / "store", str(load(made, tmp_path / "store").run_id))
+    found = check(con, only=["pipe_stall", "idle_cores"])
+    (stall,) = found.findings
+    assert says in stall.words["en"].title and stall.saving_ns == saving
+    (idle,) = [one for one in found.outcomes if one.detector == "idle_cores"]
+    assert "no Ascend chip known here that runs at 1800 MHz has fewer than 40 cores" in idle.reason
+    assert str(idle.collect_with) == "what names the device or counts its cores: visualize_data.bin"
+
+
 def test_the_binary_names_the_device_and_counts_lines(tmp_path: Path) -> None:
     made = write(tmp_path / "a", OpBasicInfo=BASIC, PipeUtilization=PIPES)
     (made / "visualize_data.bin").write_bytes(binary(["ALL"]))

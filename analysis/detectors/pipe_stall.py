@@ -24,8 +24,9 @@ double buffering and larger copies let the pipes overlap.
 
 A ceiling: the pipe that has to work is taken to be busy for 0.8 of the time, as in good kernels. Of a kernel whose
 roof is known no more than that is taken. Cores that have no block, and lower clocks, are other findings and are left to
-them. So are copies and changes of layout. Counters are means over the cores: one slow core among fast ones does not
-show. Other groups than PipeUtilization say nothing here.
+them. So are copies and changes of layout. Short kernels are launch-bound and not judged. One that was measured alone,
+by `msprof op`, is judged whatever its length, by its busiest pipe. Counters are means over the cores: one slow core
+among fast ones does not show. Other groups than PipeUtilization say nothing here.
 
 ## References
 
@@ -44,6 +45,7 @@ import numpy as np
 from npulens.analysis import limits as limits_
 from npulens.analysis.by_rank import by_rank
 from npulens.analysis.detectors.idle_cores import by_type, communicates, shares, worst_of
+from npulens.analysis.device.family import by_msprof_op
 from npulens.analysis.device.frequency import clocked
 from npulens.analysis.device.kernels import Floats, Kernels, evidence, kernels, of_a_step
 from npulens.analysis.device.kinds import Bools
@@ -73,16 +75,18 @@ TEXT = {
         "scalar": Words(
             "Rank {ranks}: the scalar unit holds {type} up, busy for {scalar_share} of its time, every other pipe for "
             "{busy_share} at most. {kernel_ns} of each step in {count} kernels[[, most on {shapes}]]",
-            "Addresses and loops are computed one by one. Give it sides that are multiples of 16 and long inner axes. "
-            "Replace the operator by one that needs no index arithmetic, or try a newer CANN. Launched by {origin}.",
+            "Addresses and loops are computed one by one.[[ Give it sides that are multiples of {even} and long inner "
+            "axes. Replace the operator by one that needs no index arithmetic, or try a newer CANN.]] In a kernel of "
+            "your own: turn scalar loops into vector or cube instructions that take many values at once. Launched by "
+            "{origin}.",
         ),
         "memory": Words(
             "Rank {ranks}: {type} moves data where it should multiply. {pipe} is busy for {pipe_share} of its time, "
             "the cube for {busy_share}. {kernel_ns} of each step in {count} kernels[[, most on {shapes}]]",
-            "By its shapes the cube is the limit. Let the sides be multiples of 16 (inner axes of 512 bytes), keep "
-            "the weights in FRACTAL_NZ (torch_npu.npu_format_cast). Try another tiling: AOE, jit_compile, a newer "
-            "CANN.[[ The cube works for {cube_ns} where the shapes need {need_ns}: write it as another operator, a "
-            "convolution whose stride is its kernel as a linear layer.]] Launched by {origin}.",
+            "By its shapes the cube is the limit.[[ The cube works for {cube_ns} where the shapes need {need_ns}: "
+            "write it as another operator, a convolution whose stride is its kernel as a linear layer.]] Let the sides "
+            "be multiples of 16 (inner axes of 512 bytes).[[ Keep the weights in {weights} "
+            "(torch_npu.npu_format_cast).]] Try another tiling: AOE, jit_compile, a newer CANN. Launched by {origin}.",
         ),
     },
     "zh": {
@@ -96,16 +100,17 @@ TEXT = {
         "scalar": Words(
             "rank {ranks}：{type} 受限于 Scalar 单元，其忙碌占比为 {scalar_share}，其余流水至多 {busy_share}；"
             "每步 {kernel_ns}，共 {count} 个[[，主要在 {shapes}]]",
-            "地址与循环在逐条计算。请让各边为 16 的倍数并加长内轴，换用不需要索引运算的算子，或尝试更新的 CANN。"
-            "由 {origin_zh} 下发。",
+            "地址与循环在逐条计算。"
+            "[[请让各边为 {even} 的倍数并加长内轴，换用不需要索引运算的算子，或尝试更新的 CANN。]]"
+            "自研算子请把 Scalar 循环改写为一次处理多个数的 Vector 或 Cube 指令。由 {origin_zh} 下发。",
         ),
         "memory": Words(
             "rank {ranks}：{type} 本应受限于计算，却忙于搬运：{pipe} 忙碌占比 {pipe_share}，Cube 只有 {busy_share}；"
             "每步 {kernel_ns}，共 {count} 个[[，主要在 {shapes}]]",
-            "按形状看瓶颈应是 Cube。请让各边为 16 的倍数（内轴 512 字节），权重使用 FRACTAL_NZ 格式"
-            "（torch_npu.npu_format_cast），并尝试其他 tiling：AOE、jit_compile、更新的 CANN。"
+            "按形状看瓶颈应是 Cube。"
             "[[Cube 工作了 {cube_ns}，而按形状只需 {need_ns}：请换一种写法，例如步长等于卷积核的卷积可写成线性层。]]"
-            "由 {origin_zh} 下发。",
+            "请让各边为 16 的倍数（内轴 512 字节）。[[权重请使用 {weights} 格式（torch_npu.npu_format_cast）。]]"
+            "并尝试其他 tiling：AOE、jit_compile、更新的 CANN。由 {origin_zh} 下发。",
         ),
     },
 }
@@ -119,6 +124,10 @@ _LEAST_BUSY = 0.05
 #: What only moves is for the detectors of copies and layouts.
 MOVING = ("copy", "layout")
 _WAYS = ("idle", "scalar", "memory")
+#: The layout of weights that products of matrices need no conversion from.
+_NZ = "FRACTAL_NZ"
+#: Sides that fill the units.
+_EVEN = 16
 
 
 @dataclass(frozen=True)
@@ -141,10 +150,11 @@ class Stalled:
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     every = run.get(kernels)
-    found = stalled(run, limits.least_ns, limits.most_busy)
+    least_ns = _least_ns(run, limits.least_ns)
+    found = stalled(run, least_ns, limits.most_busy)
     slow = np.flatnonzero(found.cut)
     if most_of_a_rank(every.rank[slow], found.cut[slow]) < limits.min_share * run.get(steady_ns):
-        _measured(every, found, limits.least_ns)
+        _measured(every, found, least_ns)
     for way, text in enumerate(_WAYS):
         here = slow[found.way[slow] == way]
         groups = [
@@ -159,6 +169,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
 def stalled(run: Run, least_ns: float = Limits.least_ns, most_busy: float = Limits.most_busy) -> Stalled:
     """Which kernels wait, and for how long."""
     every, done, pipes = run.get(kernels), run.get(operators), run.get(busy_pipes)
+    alone = run.get(by_msprof_op)  # then the busiest pipe is what bounds it
     none = np.zeros(len(every))
     side = {
         name: np.max([share for pipe, share in pipes.items() if PIPES[pipe] == name] or [none], axis=0)
@@ -171,17 +182,22 @@ def stalled(run: Run, least_ns: float = Limits.least_ns, most_busy: float = Limi
     multiplies = (done.times.surely == "compute") & matrix
     moving = (side["memory"] > np.maximum(side["compute"], side["scalar"])) & multiplies[done.of]
     way = np.select(
-        [np.maximum(rest, side["scalar"]) < most_busy, (side["scalar"] > rest) & (rest < most_busy),
+        [np.maximum(rest, side["scalar"]) < most_busy, (side["scalar"] > rest) & ((rest < most_busy) | alone),
          moving & (cube < most_busy)], [0, 1, 2], -1,
     )  # fmt: skip
     busy = np.select([way == 0, way == 1, way == 2], [np.maximum(rest, side["scalar"]), rest, cube], 0.0)
-    way[~(counted & (every.dur >= least_ns) & _own(run))] = -1
+    way[~(counted & (every.dur >= _least_ns(run, least_ns)) & _own(run))] = -1
     roof = np.where(np.isnan(done.times.share), 0.0, done.times.roof_ns)
     whole = every.dur * run.get(shares).used - run.get(clocked).cut
     needed = np.where((way == 2) & _wasted(whole * cube, roof[done.of]), 0.0, whole * busy / REACHED)
     left = np.maximum(np.maximum(needed, roof[done.of] / GOOD), SHORT_NS)
     cut = np.where(way >= 0, np.maximum(0, whole - left), 0).astype(np.int64)
     return Stalled(cut, np.where(cut > 0, way, -1), busy, counted)
+
+
+def _least_ns(run: Run, least_ns: float) -> float:
+    """From which length on a kernel is judged: whatever it is where the capture was made to look at this kernel."""
+    return 0.0 if run.get(by_msprof_op) else least_ns
 
 
 def _wasted(cube_ns: Floats, need_ns: Floats) -> Bools:
@@ -264,6 +280,11 @@ def _measured(every: Kernels, found: Stalled, least_ns: float) -> None:
         )  # fmt: skip
 
 
+def _unheard_of(one: Operator) -> bool:
+    """Whether nothing but its name is known: what is built into CANN has a type of its own and shapes."""
+    return one.work.family == "unknown" and not one.kind.input_shapes and one.kind.op_type in (None, one.kind.name)
+
+
 def _candidate(
     run: Run, every: Kernels, found: Stalled, text: str, ranks: tuple[int, ...], rows: Ints
 ) -> Candidate:  # fmt: skip
@@ -273,7 +294,8 @@ def _candidate(
     weight = every.dur[alike]
     kind = every.kinds[every.kind[worst]]
     mean = {pipe: float(np.average(share[alike], weights=weight)) for pipe, share in pipes.items()}
-    need_ns = np.nan_to_num(run.get(operators).times.roof_ns)[run.get(operators).of[worst]]
+    one = run.get(operators).every[int(run.get(operators).of[worst])]
+    need_ns = one.roof_ns or 0.0
     cube_ns = every.dur[worst] * found.busy[worst]
     wasted = text == "memory" and bool(_wasted(cube_ns, need_ns))
     moving = {pipe: share for pipe, share in mean.items() if text != "memory" or PIPES[pipe] == "memory"}
@@ -286,6 +308,8 @@ def _candidate(
             "pipe_share": moving[pipe], "scalar_share": mean.get("scalar", 0.0),
             "shapes": spoken(kind.input_shapes) or None, **origins(run, int(every.span_id[worst])),
             "cube_ns": int(cube_ns) if wasted else None, "need_ns": int(need_ns),
+            "even": None if _unheard_of(one) else _EVEN,
+            "weights": _NZ if one.work.family == "matmul" and _NZ not in (kind.input_formats or "") else None,
         },
         evidence(every, rows, cut), Change(tasks=every.span_id[rows], task_ns=cut), "medium",
         measured_ns=most_of_a_rank(every.rank[rows], cut),

@@ -202,6 +202,7 @@ TEXT = {
     "dtypes": ("Types", "数据类型"),
     "equal_ns": ("If all stages were equal", "各阶段均等时"),
     "even": ("Sides divide by", "边长应整除"),
+    "weights": ("Layout of the weights", "权重格式"),
     "even_ns": ("If shared evenly", "均摊可减"),
     "fast": ("Fastest stage", "最快的阶段"),
     "fast_ns": ("Fastest stage, computing", "最快阶段的计算"),

@@ -297,7 +297,7 @@ def _candidate(
     one = run.get(operators).every[int(run.get(operators).of[worst])]
     need_ns = one.roof_ns or 0.0
     cube_ns = every.dur[worst] * found.busy[worst]
-    wasted = text == "memory" and bool(_wasted(cube_ns, need_ns))
+    wasted = text == "memory" and 0 < WASTES * need_ns < cube_ns
     moving = {pipe: share for pipe, share in mean.items() if text != "memory" or PIPES[pipe] == "memory"}
     pipe = max(moving, key=lambda name: moving[name])
     return Candidate(

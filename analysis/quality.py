@@ -23,6 +23,7 @@ import numpy as np
 from npulens.analysis.capability import BY_NAME, Has, capabilities
 from npulens.analysis.collect import Recipe, recipe
 from npulens.analysis.device.family import family, on_npu
+from npulens.analysis.device.several import several
 from npulens.analysis.device.untold import untold
 from npulens.analysis.finding import Finding
 from npulens.analysis.idle.behind import behind, early_said, from_before
@@ -154,7 +155,7 @@ def doubts(run: Run) -> tuple[Doubt, ...]:
     return tuple([
         *(Doubt("part", text) for text in of_a_part(run)), *_files(found),
         *(Doubt("sums", text) for text in sums_alone(run)), *(Doubt("untold", text) for text in untold(run)),
-        *_outside(run), *_launches(found),
+        *_several(run), *_outside(run), *_launches(found),
         *(Doubt("training_mode", text) for text in training_mode(run)),
         *_backlog(run), *_clocks(run), *_steps(run), *_lag(run), *_profiler(run), *_export(run),
     ])  # fmt: skip
@@ -175,6 +176,18 @@ def _files(found: Facts) -> Iterator[Doubt]:
         yield Doubt("dropped", (
             f"{found.lost:,} of {met:,} events were not kept, so time shown as idle may be work that is missing",
             f"{met:,} 个事件中有 {found.lost:,} 个未保留，显示为空闲的时间可能是缺失的工作",
+        ))  # fmt: skip
+
+
+def _several(run: Run) -> Iterator[Doubt]:
+    """One process on several devices: nothing else says that its figures are of all of them."""
+    for found in run.get(several)[:1]:
+        parts = [(name, share(each.total() / found.whole_ns)) for name, each in found.devices]
+        yield Doubt("several", (
+            f"rank {found.rank} drives {len(parts)} devices. A moment counts as computing where one of them computes: "
+            + ", ".join(f"{name} {part}" for name, part in parts),
+            f"rank {found.rank} 使用 {len(parts)} 个设备，任一设备在计算即计为计算："
+            + "，".join(f"{name} {part}" for name, part in parts),
         ))  # fmt: skip
 
 
@@ -306,8 +319,8 @@ def _backlog(run: Run) -> Iterator[Doubt]:
     for rank, ns in run.get(idle).by_rank("backlog").items():
         if ns >= BACKLOG_SHARE * run.wall_ns and rank not in run.get(from_before):  # told with the step's work
             yield Doubt("backlog", (
-                f"rank {rank}: {duration(ns)} shown as idle went to work from before the recording, which launched "
-                "work waited for: later steps say more",
+                f"rank {rank}: for {duration(ns)} shown as idle, the device still ran work from before the recording; "
+                "look at later steps",
                 f"rank {rank}：显示为空闲的 {duration(ns)} 其实在执行采集开始之前的任务，已下发的任务在等它，"
                 "请看之后的步",
             ))  # fmt: skip

@@ -6,6 +6,9 @@ the time in which they wait for the other side and nothing is computed. Where th
 transferring, both count; otherwise transfers are told by comm_exposed. The profiler's own "Bubble" counts
 `hcom_receive` only and is 0 for batches.
 
+One process may drive several devices and spread a model's layers over them. Then what counts is the time in which the
+device that computes most does not, and another does.
+
 ## Why it costs
 The stage's device stands still. With p stages and m micro-batches that is at least (p - 1) / (m + p - 1) of the step in
 a plain schedule. It is more where stages are unequal.
@@ -19,7 +22,8 @@ waits least: what else it does stays. What it waits after its last step is in no
 tell when the last stage was done. Where they do not, or stages are unequal, the saving is what stages wait on average.
 What equal stages alone give back (stage_balance) is taken off. Where a stage was not captured, filling and draining
 cannot be told from waiting for a slow stage. The saving is then that of a replay without these waits. Context
-parallelism in a ring sends and receives too.
+parallelism in a ring sends and receives too. Of several devices in one process the saving is an upper end: all of them
+work at once.
 
 ## References
 Narayanan et al., SC 2021 (arXiv:2104.04473), section 2.2: the bubble of 1F1B and of interleaved
@@ -32,18 +36,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import duckdb
+import numpy as np
 
 from npulens.analysis import limits as limits_
 from npulens.analysis.device.family import family
-from npulens.analysis.finding import Candidate, NotMeasured, Words
+from npulens.analysis.device.several import Several, several
+from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from npulens.analysis.limits import limit
 from npulens.analysis.ranks.collectives import collectives
 from npulens.analysis.ranks.exposure import between_stages
 from npulens.analysis.ranks.stages import bubble_ns
 from npulens.analysis.run import Run
+from npulens.analysis.say import duration
 from npulens.analysis.steady import of_step, steady_ns
 
 NEEDS = ("collectives", "kernels")
+#: Windows a finding shows.
+_MOST = 20
 
 TEXT = {
     "en": {
@@ -53,6 +62,14 @@ TEXT = {
             "schedule (--num-layers-per-virtual-pipeline-stage). Balance the layers of the stages: first and last "
             "also hold embedding and loss. Profile the neighbouring stages too, to see which one is slow.",
         ),
+        "in_turn": Words(
+            "Rank {rank}'s {count} devices take turns: for {bubble_ns} of each step ({bubble_share}) the busiest waits "
+            "while another computes",
+            "Computing of each device: {devices}. Layers that one process spreads over devices (device_map, .to() for "
+            "each layer) run on one device at a time. Run one process for each device: data or tensor parallel, or a "
+            "pipeline with micro-batches. If the model fits, use one device. This is the most that it gives back: all "
+            "devices work at once.",
+        ),
     },
     "zh": {
         "found": Words(
@@ -60,6 +77,12 @@ TEXT = {
             "每步有 {count} 次收发。请增加 micro batch 数（减小 micro-batch-size），使用交错调度"
             "（--num-layers-per-virtual-pipeline-stage），并均衡各阶段的层数：首尾阶段还有 embedding 和 loss。"
             "同时采集相邻阶段，可看出哪个阶段慢。",
+        ),
+        "in_turn": Words(
+            "rank {rank} 的 {count} 个设备轮流工作：每步有 {bubble_ns}（{bubble_share}）最忙的设备在等其他设备计算",
+            "各设备的计算时间：{devices}。在一个进程中把模型各层分到多个设备（device_map 或逐层 .to()）时，"
+            "同一时刻只有一个设备在工作。请为每个设备启动一个进程，使用数据并行、张量并行，"
+            "或带 micro batch 的流水线并行；模型放得下时只用一个设备。这是收益上限：所有设备同时工作。",
         ),
     },
 }
@@ -73,7 +96,11 @@ class Limits(limits_.Limits):
 
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
-    """One candidate: the stage that waits most."""
+    """The stage that waits most, and the rank whose devices take turns most."""
+    least = limits.least_share * run.get(steady_ns)
+    lost, rank = max(((one.in_turn().total(), one.rank) for one in run.get(several)), default=(0, -1))
+    if lost and lost >= least:
+        yield _in_turn(run, next(one for one in run.get(several) if one.rank == rank))
     found = run.get(between_stages)
     if found is None and (operators := _nameless(run)):
         raise NotMeasured(
@@ -82,7 +109,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
             f"有 {operators:,} 个通信算子未说明其类型，可能是收发",
             "profiler_level=Level1" if run.get(family) == "npu" else None,
         )  # fmt: skip
-    if found is None or found.longest_ns < limits.least_share * run.get(steady_ns):
+    if found is None or found.longest_ns < least:
         return
     step = found.longest_ns // run.step_count
     numbers = {
@@ -94,6 +121,21 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         "pipeline_bubble", "found", numbers, found.evidence, found.change, "high",
         min(found.longest_ns if bubble is None else bubble, found.longest_ns), found.longest_ns,
         replayed=bubble is None,
+    )  # fmt: skip
+
+
+def _in_turn(run: Run, found: Several) -> Candidate:
+    waits = found.in_turn()
+    lost, longest = waits.total(), np.argsort(waits.starts - waits.ends, kind="stable")[:_MOST].tolist()
+    step = lost // run.step_count
+    return Candidate(
+        "pipeline_bubble", "in_turn",
+        {
+            "rank": found.rank, "count": len(found.devices), "bubble_ns": step, "bubble_share": of_step(run, step),
+            "devices": [f"{name} {duration(each.total() / run.step_count)}" for name, each in found.devices],
+        },
+        tuple(Evidence(found.rank, int(waits.starts[i]), int(waits.ends[i] - waits.starts[i])) for i in longest),
+        Change(), "medium", lost, lost, replayed=False,
     )  # fmt: skip
 
 

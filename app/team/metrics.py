@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import resource
@@ -114,4 +115,22 @@ def _process() -> dict[str, tuple[str, dict[str, float]]]:
         "memory_bytes": ("Memory of the server's process.", {"": float(pages * resource.getpagesize())}),
         "open_files": ("Open files of the server's process.", {"": float(len(os.listdir("/proc/self/fd")))})
         if os.path.isdir("/proc/self/fd") else ("Open files of the server's process.", {}),
+        "python_blocks": ("Blocks of Python's own memory that are in use.", {"": float(sys.getallocatedblocks())}),
+        "heap_bytes": ("Memory in use that libraries took of the C library.", _heap()),
     }  # fmt: skip
+
+
+def _heap() -> dict[str, float]:
+    """By mallinfo2 of glibc: small pieces of every arena, and large ones that are mapped alone."""
+    ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if ask is None:
+        return {}
+    ask.restype = _MallInfo
+    told: _MallInfo = ask()
+    return {"": float(told.uordblks + told.hblkhd)}
+
+
+class _MallInfo(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_size_t) for name in (
+        "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
+    ))  # fmt: skip

@@ -211,15 +211,26 @@ class Sample:
     own_written: float
     files: float
     threads: float
+    heap: float = 0  # MB that its libraries hold of the C library, in a soak
+    blocks: float = 0  # thousands of Python's own blocks in use, in a soak
 
 
-def sample(began: float, root: int) -> Sample:
+def sample(began: float, root: int, port: int = 0) -> Sample:
     found = tree(root)
     mb = sum(map(proportional_bytes, found)) / 1e6
     files, threads = (sum(_entries(pid, folder) for pid in found) for folder in ("fd", "task"))
     written = sum(map(written_bytes, found)) / 1e6
     own, own_written = proportional_bytes(root) / 1e6, written_bytes(root) / 1e6
-    return Sample((time.monotonic() - began) / 3600, mb, own, written, own_written, files, threads)
+    heap, blocks = held(port) if port else (0, 0)
+    return Sample((time.monotonic() - began) / 3600, mb, own, written, own_written, files, threads, heap, blocks)
+
+
+def held(port: int) -> tuple[float, float]:
+    """What the server says it holds: what it has freed does not count, wherever it lies."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+        lines = (line.split() for line in answer.read().decode().splitlines())
+    told = {words[0]: float(words[1]) for words in lines if len(words) == 2}
+    return told["npulens_heap_bytes"] / 1e6, told["npulens_python_blocks"] / 1e3
 
 
 def _entries(pid: int, folder: str) -> int:
@@ -245,13 +256,13 @@ def watched(root: int, stopped: threading.Event, samples: list[Sample]) -> None:
         samples.append(sample(began, root))
 
 
-def rested(root: int, stopped: threading.Event, awake: threading.Event, samples: list[Sample]) -> None:
+def rested(root: int, port: int, stopped: threading.Event, awake: threading.Event, samples: list[Sample]) -> None:
     """A sample at the end of every rest: a page that is drawn or a load that runs is no growth."""
     began = time.monotonic()
     while not stopped.wait(REST_EACH_S - REST_S):
         awake.clear()
         if not stopped.wait(REST_S):
-            samples.append(sample(began, root))
+            samples.append(sample(began, root, port))
             print(*(f"{each:.4g}" for each in astuple(samples[-1])), sep="\t", flush=True)
         awake.set()
     awake.set()
@@ -304,9 +315,9 @@ def soak(process: subprocess.Popen[bytes], port: int, run: str, store: Path, opt
     seconds, stopped, awake = options.soak * 60, threading.Event(), threading.Event()
     samples, brought = list[Sample](), Seen()
     awake.set()
-    print("hour\tMB\tof the server\twritten\tof the server\tfiles\tthreads", flush=True)
+    print("hour\tMB\tof the server\twritten\tof the server\tfiles\tthreads\theap\tblocks", flush=True)
     beside = [
-        threading.Thread(target=rested, args=(process.pid, stopped, awake, samples)),
+        threading.Thread(target=rested, args=(process.pid, port, stopped, awake, samples)),
         threading.Thread(target=renewed, args=(port, store, stopped, awake, brought)),
     ]
     for thread in beside:
@@ -319,7 +330,7 @@ def soak(process: subprocess.Popen[bytes], port: int, run: str, store: Path, opt
     seen.errors += brought.errors
     told(seen, f"{options.users} users for {options.soak:g} min, {options.think:g} s to think, every page")
     counted = [each for each in samples if each.hour >= samples[-1].hour / 3]
-    for what in ("mb", "own", "written", "own_written", "files", "threads"):
+    for what in ("mb", "own", "written", "own_written", "files", "threads", "heap", "blocks"):
         grows, error = slope(counted, what)
         first, last = getattr(counted[0], what), getattr(counted[-1], what)
         print(f"{what}: {grows:+.2f} an hour, standard error {error:.2f}; from {first:.0f} to {last:.0f}")

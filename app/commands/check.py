@@ -16,6 +16,7 @@ from npulens.analysis.finding import Finding
 from npulens.analysis.serving.slo import Slo
 from npulens.analysis.settings import FILE
 from npulens.app import run_check
+from npulens.app.commands._capture import run_of
 from npulens.app.console import filled, json_option, lang_option, print_json, slo_option, store_option
 from npulens.app.settings.of_checks import in_force
 from npulens.app.text import recording, wording
@@ -51,15 +52,15 @@ def command(
 ) -> None:  # fmt: skip
     """Say where RUN loses time, what each fix gives back at most, and what could not be measured.
 
-    RUN is a run id, a unique beginning of one, or a label. Exits with 1 if a finding reaches --fail-on, with 2 on
+    RUN is a run id, a unique beginning of one, a label, or the path of a capture, which is loaded first. Exits with 1 if a finding reaches --fail-on, with 2 on
     an error.
     """
     settings = in_force(config)
     settings = settings if slo is None else replace(settings, slo=slo)
     run_check.ready(settings, only or None)
-    found = stores.resolve(store, run)
-    check = run_check.judge(store, found.run_id, only or None, settings)
-    notices = list(recording.noticed(stores.manifest(store, found.run_id), lang))
+    found = run_of(store, run, lang)
+    check = run_check.judge(store, found, only or None, settings)
+    notices = list(recording.noticed(stores.manifest(store, found), lang))
     if as_json:
         print_json({**wording.as_dict(check, lang), "recording": notices})
     elif collect:

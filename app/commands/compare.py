@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from npulens.analysis.serving.slo import Slo
+from npulens.app.commands._capture import runs_of
 from npulens.app.console import json_option, lang_option, print_json, slo_option, store_option
 from npulens.app.settings.of_checks import in_force
 from npulens.app.text.number_lists import NoNumbers, numbers
@@ -69,7 +70,8 @@ def command(
 ) -> None:  # fmt: skip
     """Compare HEAD with BASE: regressed, improved, the same or cannot tell; and what the change is made of.
 
-    Each is a run id, a unique beginning of one, or a label; several between commas are several captures of one thing.
+    Each is a run id, a unique beginning of one, a label, or the path of a capture, which is loaded first. Several
+    between commas are several captures of one thing.
     Of serving runs it compares percentiles of TTFT and TPOT, goodput, and iterations by class. Exits with 1 if
     --fail-on-regression and regressed, with 2 on an error.
     """
@@ -81,6 +83,7 @@ def command(
         for line in run_training.command(store, (base, head), as_json, lang):
             click.echo(line)
         return
+    base, head = (runs_of(store, names, lang) for names in (base, head))
     rule = Rule(margin=margin)
     whole = ranks == (None, None) and steps == (None, None)
     slo = slo or in_force(None).slo

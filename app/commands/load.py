@@ -74,7 +74,7 @@ def command(
     Loading the same files again changes nothing, and a capture has one id however it is packed.
     Exits with 2 if any capture was refused; --files says what became of each file.
     """
-    progress = _as_lines if progress_json else _Bar().show if sys.stderr.isatty() else None
+    progress = _as_lines if progress_json else Bar().show if sys.stderr.isatty() else None
     report = ingest.load(
         paths, store, label=label, join=join, max_disk=max_disk, max_time=max_time, redact=redact, engine=engine,
         called=called, raw=raw, progress=progress,
@@ -128,16 +128,21 @@ def show(report: ingest.LoadReport, err: bool = False, lang: str = "en") -> None
         ]  # fmt: skip
         header = ["run", "label", "stored", "status", "ranks", "formats", "rows", "took"]
         click.echo(table(header, rows, left=6), err=err)
-    for run in kept:
-        if run.reason:
+    odd(report, err, lang)
+    if not report.runs:
+        click.echo(say(lang, "upload.said_nothing"), err=err)
+
+
+def odd(report: ingest.LoadReport, err: bool = True, lang: str = "en") -> None:
+    """What is incomplete, doubtful or refused; a refusal always goes to standard error."""
+    for run in report.runs:
+        if run.run_id is not None and run.reason:
             click.echo(_said("partial", lang, run.run_id, run.reason), err=err)
         for warning in run.warnings:
             click.echo(_said("warning", lang, run.run_id, warning), err=err)
     for run in report.runs:
         if run.run_id is None:
             click.echo(_said("refused", lang, None, run.reason), err=True)
-    if not report.runs:
-        click.echo(say(lang, "upload.said_nothing"), err=err)
 
 
 def _said(what: str, lang: str, run: str | None, reason: str | None) -> str:
@@ -177,7 +182,7 @@ def _as_lines(progress: ingest.Progress) -> None:
     click.echo(json.dumps(line), err=True)
 
 
-class _Bar:
+class Bar:
     """One line on a terminal that says what is being done and how far it is."""
 
     def __init__(self) -> None:

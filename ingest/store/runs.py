@@ -224,6 +224,8 @@ def resolve(store: Path, name: str) -> RunInfo:
     known = runs(store)
     matches = [r for r in known if r.run_id == name] or [r for r in known if r.label and r.label == notes.line(name)]
     matches = matches[:1] or [r for r in known if name and r.run_id.startswith(name)]
+    if not matches and name and os.path.exists(name):
+        raise IngestError("unknown_run", Message("path_is_not_loaded", {"name": name}), name)
     if not matches:
         raise IngestError("unknown_run", Message("no_run_is_called_npulens", {"name": f"{name!r}"}))
     if len(matches) > 1:

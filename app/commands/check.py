@@ -52,8 +52,8 @@ def command(
 ) -> None:  # fmt: skip
     """Say where RUN loses time, what each fix gives back at most, and what could not be measured.
 
-    RUN is a run id, a unique beginning of one, a label, or the path of a capture, which is loaded first. Exits with 1 if a finding reaches --fail-on, with 2 on
-    an error.
+    RUN is a run id, a unique beginning of one, a label, or the path of a capture, which is loaded first. Exits with
+    1 if a finding reaches --fail-on, with 2 on an error.
     """
     settings = in_force(config)
     settings = settings if slo is None else replace(settings, slo=slo)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npulens import ingest
 from npulens.analysis.idle.blame import blames, said, similar_ranks
 from npulens.analysis.idle.culprit import codes
 from npulens.analysis.idle.host_names import special
@@ -16,6 +15,7 @@ from npulens.analysis.idle.pieces import CODES, idle
 from npulens.analysis.run import Run
 from npulens.analysis.split import breakdown
 from npulens.ingest.store import runs
+from tests import real_captures
 from tests.tablecase import connection
 
 STEP = {"id": 1, "kind": "step_mark", "name": "ProfilerStep#1", "at": 0, "for": 1000}
@@ -329,9 +329,10 @@ def _captures() -> list[Path]:
 
 
 @pytest.mark.parametrize("capture", _captures(), ids=lambda path: f"{path.parent.name}/{path.name}"[-40:])
-def test_causes_sum_to_the_idle_time_of_real_captures(capture: Path, tmp_path: Path) -> None:
-    for loaded in ingest.load([capture], tmp_path).runs:
-        con = runs.open_run(tmp_path, str(loaded.run_id))
+def test_causes_sum_to_the_idle_time_of_real_captures(capture: Path) -> None:
+    store, report = real_captures.loaded(capture)
+    for loaded in report.runs:
+        con = runs.open_run(store, str(loaded.run_id))
         run = Run(con)
         found = run.get(idle)
         rows = breakdown(con)

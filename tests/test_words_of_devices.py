@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from npulens import ingest
 from npulens.analysis.detectors.unfused import rules
 from npulens.analysis.device.family import family
 from npulens.analysis.discovery import detectors
@@ -21,6 +20,7 @@ from npulens.analysis.run import Run
 from npulens.analysis.say import ONCE, RECORDED, filled, on_device, per
 from npulens.analysis.settings import DEFAULT
 from npulens.ingest.store import runs
+from tests import real_captures
 from tests.tablecase import connection
 
 #: What only one family has. An Ascend job may say torch.compile, a CUDA job may not say torchair.
@@ -130,13 +130,14 @@ CAPTURES = [
 
 
 @pytest.mark.parametrize("capture", [pytest.param(ROOT / one, id=one[-40:]) for one in CAPTURES])
-def test_what_is_said_of_real_captures_is_in_their_devices_words(capture: Path, tmp_path: Path) -> None:
+def test_what_is_said_of_real_captures_is_in_their_devices_words(capture: Path) -> None:
     if not capture.exists():
         pytest.skip(f"{capture} is not there")
-    for loaded in ingest.load([capture], tmp_path).runs:
+    store, report = real_captures.loaded(capture)
+    for loaded in report.runs:
         if loaded.run_id is None:
             continue
-        con = runs.open_run(tmp_path, loaded.run_id)
+        con = runs.open_run(store, loaded.run_id)
         said = check(con)
         device = family(Run(con))
         for lang in ("en", "zh"):

@@ -1,7 +1,7 @@
 """Starts the process that does a load; the caller only waits for it.
 
-A new interpreter, which takes half a second to import what it needs. A fork is enough in a process that has imported it
-already (app/intake/spare_process.py). Such a process was started ahead for this and does nothing else.
+A new interpreter, or a fork where this process has no threads: then nothing is imported twice. That is the command
+line, and a process that has imported all of it ahead (app/intake/spare_process.py).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
 
+#: Libraries that have threads of their own.
+_WITH_THREADS = {"duckdb", "numpy", "pyarrow"}
 _ahead = False  # said, not seen: who merely has the worker imported may have threads, which no fork survives
 
 
@@ -41,14 +43,22 @@ def ahead() -> None:
 @contextmanager
 def process(complaints: IO[str]) -> Iterator[LoadProcess]:
     """A worker whose standard error goes to ``complaints``; leaving waits for its end."""
-    with _forked(complaints) if _ahead else _started(complaints) as worker:
+    with _forked(complaints) if _ahead or _bare() else _started(complaints) as worker:
         yield worker
+
+
+def _bare() -> bool:
+    """Whether this process has one thread and nothing that would start others at the next question (Linux only)."""
+    try:
+        return len(os.listdir("/proc/self/task")) == 1 and sys.modules.keys().isdisjoint(_WITH_THREADS)
+    except OSError:
+        return False
 
 
 @contextmanager
 def _started(complaints: IO[str]) -> Iterator[LoadProcess]:
     command = [sys.executable, "-P", "-m", "npulens.ingest.loading.worker"]
-    environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")  # numpy's idle threads would spin
+    environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")  # as below
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True, env=environment
     ) as started:
@@ -85,6 +95,7 @@ def _be_worker(asked: int, answer: int, complaints: int) -> None:
     try:
         for ours, standard in ((asked, 0), (answer, 1), (complaints, 2)):
             os.dup2(ours, standard)
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy's idle threads would spin
         from npulens.ingest.loading import worker
 
         worker.main()

@@ -336,6 +336,29 @@ def test_a_late_rank_is_compared_with_the_median_of_those_that_wait() -> None:
     assert "它的设备比其他卡的中位数多空闲 600 µs" in finding.words["zh"].title
 
 
+def test_of_a_late_rank_whose_computing_was_not_recorded_no_reason_is_told() -> None:
+    """The devices of ranks 0 to 3 do nothing recorded for 900, 0, 300 and 500 before each of 8 collectives.
+
+    Only communication was recorded, so rank 0 may have computed in that time. Ranks 1, 2 and 3 wait 8 x (900, 600,
+    400). The next to come is rank 3, 400 earlier.
+    """
+    spans, at = list[dict[str, Any]](), 0
+    for step in range(8):
+        spans += [
+            reduced(at + idle, 1_100 - idle, rank, step + 1) for rank, idle in enumerate((900, 0, 300, 500))
+        ]  # fmt: skip
+        at += 2_000 + 37 * step * step
+    said = check(connection({
+        "spans": spans, "absent": ["kernel"], "run": {"world_size": 4, "missing_ranks": []},
+    }), ["late_rank"])  # fmt: skip
+    (finding,) = said.findings
+    assert finding.numbers["peer"] == 0 and finding.numbers["idle_ns"] is None and finding.numbers["busy_ns"] is None
+    words = finding.words["en"]
+    assert words.title.startswith("Ranks 1, 2 and 3 wait up to 7.20 ms") and "idles" not in words.title
+    assert "only communication was recorded" in words.advice and "host of rank 0 issues" not in words.advice
+    assert "只采集到通信" in finding.words["zh"].advice
+
+
 @pytest.mark.shared
 def test_a_rank_that_sleeps_holds_the_others_up(shared_traces: Path, tmp_path: Path) -> None:
     """The job's own name says it: rank 2 sleeps 1.0 s in each step of 1.1 s."""

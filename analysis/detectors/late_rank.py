@@ -101,6 +101,11 @@ TEXT = {
             "Compare its kernels with theirs: more tokens, other shapes, a lower clock. " + _SEE,
         ),
         "captured": Words(_HEAD + " for rank {peer}", _SEE),
+        "dark": Words(
+            _HEAD + " for rank {peer}",
+            _TURNS + _SKEWED + "Whether rank {peer} computed longer or its host was late is not known: only "
+            "communication was recorded. Record kernels and the host of every rank over the same steps. " + _SAVES,
+        ),
         "clocked": Words(_HEAD + " for rank {peer} (clocks compared to +-{uncertainty_ns})", _SEE),
         "unnamed": Words(
             _HEAD + " in collectives for another rank; this capture does not say for which",
@@ -155,6 +160,11 @@ TEXT = {
             "请对比它与其他卡的算子：token 更多、形状不同或频率更低。" + _SEE_ZH,
         ),
         "captured": Words(_HEAD_ZH + "在等 rank {peer}", _SEE_ZH),
+        "dark": Words(
+            _HEAD_ZH + "在等 rank {peer}",
+            _TURNS_ZH + _SKEWED_ZH + "rank {peer} 是计算更久还是主机下发过晚无法判断：只采集到通信。"
+            "请在相同的步上采集各卡的算子和主机调用。" + _SAVES_ZH,
+        ),
         "clocked": Words(_HEAD_ZH + "在等 rank {peer}（时钟误差 ±{uncertainty_ns}）", _SEE_ZH),
         "unnamed": Words(
             _HEAD_ZH + "在集合通信中等其他卡，数据未说明在等哪张卡",

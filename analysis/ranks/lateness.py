@@ -60,6 +60,8 @@ class Late:
             return "guessed" if self.guessed else "unnamed" if self.local is None else "local"
         if self.rank not in run.ranks:
             return "uncaptured"
+        if run.activity(self.rank).computing is None:
+            return "dark"
         half = self.bare_ns(run) // 2
         if more is not None and more.idle_ns > max(half, more.busy_ns):
             return "idle"
@@ -188,12 +190,17 @@ def said(ranks: Sequence[int]) -> str:
 
 
 def excess(run: Run, late: Late) -> Excess | None:
-    """What a captured late peer did longer than those that waited most for it; None: nothing to compare."""
+    """What a captured late peer did longer than those that waited most for it; None: nothing to compare.
+
+    Where nothing says what a device computed, it may have computed in what looks idle.
+    """
     operators, found = run.get(collectives), run.get(waits)
     if late.rank not in run.ranks or late.rank is None:
         return None
     window = run.window(late.rank)
     most = sorted(late.gained, key=lambda rank: (-late.gained[rank].total(), rank))[:_COMPARED]
+    if any(run.activity(rank).computing is None for rank in (late.rank, *most)):
+        return None
     others = [(rank, theirs) for rank in most if (theirs := run.window(rank)) is not None]
     if window is None or not others:
         return None

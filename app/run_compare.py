@@ -111,6 +111,12 @@ def ids(halves: tuple[Half, Half]) -> tuple[list[str], list[str]]:
     return base, head
 
 
+def same_runs(halves: tuple[Half, Half]) -> bool:
+    """Whether a run is compared with itself."""
+    base, head = ids(halves)
+    return base == head
+
+
 def drift(store: Path, runs: tuple[Sequence[str], Sequence[str]], given: float | None) -> Drift:
     """What was given, else what the history knows of other captures of the same job.
 

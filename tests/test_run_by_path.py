@@ -71,3 +71,10 @@ def test_a_command_that_takes_runs_alone_says_how_a_path_becomes_one(store: Path
     capture = str(SAMPLES / "kineto")
     done = said(store, "breakdown", capture)
     assert done.exit_code == 2 and f"`npulens load {capture}` makes it one" in done.stderr
+
+
+def test_a_run_compared_with_itself_is_said(store: Path) -> None:
+    capture = str(SAMPLES / "cpu_train_step")
+    text = said(store, "compare", capture, capture).stdout
+    assert text.startswith("Both sides are the same windows of the same run.")
+    assert not said(store, "compare", capture, capture, "--steps", "1:2").stdout.startswith("Both sides")

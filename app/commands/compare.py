@@ -12,6 +12,7 @@ from npulens.analysis.serving.slo import Slo
 from npulens.app.commands._capture import runs_of
 from npulens.app.console import json_option, lang_option, print_json, slo_option, store_option
 from npulens.app.settings.of_checks import in_force
+from npulens.app.text.i18n import say
 from npulens.app.text.number_lists import NoNumbers, numbers
 from npulens.ingest.errors import IngestError
 
@@ -108,6 +109,8 @@ def command(
         told = {**run_compare.as_dict(found, halves, lang, asked), **told}
         text += ["", *run_compare.lines(found, halves, lang, top, asked)] if text else run_compare.lines(
             found, halves, lang, top, asked)  # fmt: skip
+    if halves is not None and run_compare.same_runs(halves) and ranks[0] == ranks[1] and steps[0] == steps[1]:
+        text = [say(lang, "compare.note_same"), "", *text]
     if as_json:
         print_json(told)
     else:

@@ -6,6 +6,7 @@ Verbs are imported when they are asked for: loading a trace should not wait for 
 from __future__ import annotations
 
 import ast
+import atexit
 import gc
 import importlib
 import json
@@ -23,6 +24,8 @@ from npulens.ingest.messages import Message, as_data
 #: Objects that are made before Python looks for rings among them. Importing a verb makes hundreds of thousands that
 #: stay, and so does a check of a run whose shapes hardly repeat: looking at its 700 takes a tenth of their time.
 gc.set_threshold(100_000, 20, 50)
+#: At its end a process gives all it holds back at once: no object needs to be looked at for that.
+atexit.register(gc.freeze)
 
 
 class Verbs(click.Group):

@@ -10,8 +10,10 @@ import atexit
 import gc
 import importlib
 import json
+import os
 import pkgutil
 import sys
+import threading
 from importlib.resources import files
 
 import click
@@ -24,8 +26,6 @@ from npulens.ingest.messages import Message, as_data
 #: Objects that are made before Python looks for rings among them. Importing a verb makes hundreds of thousands that
 #: stay, and so does a check of a run whose shapes hardly repeat: looking at its 700 takes a tenth of their time.
 gc.set_threshold(100_000, 20, 50)
-#: At its end a process gives all it holds back at once: no object needs to be looked at for that.
-atexit.register(gc.freeze)
 
 
 class Verbs(click.Group):
@@ -98,5 +98,21 @@ def main() -> None:
     """
 
 
+def run() -> None:
+    """The console script: a verb, and the end without looking at each object that the process holds."""
+    try:
+        main()
+    except SystemExit as end:
+        if threading.active_count() > 1 or not isinstance(end.code, int | None):
+            raise
+        atexit._run_exitfuncs()
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except OSError:  # nobody reads it any more
+            raise end from None
+        os._exit(end.code or 0)
+
+
 if __name__ == "__main__":
-    main()
+    run()

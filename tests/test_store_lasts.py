@@ -11,6 +11,7 @@ from random import Random
 
 import pyarrow.parquet as pq
 import pytest
+from blake3 import blake3
 from click.testing import CliRunner, Result
 
 from npulens import ingest
@@ -84,6 +85,20 @@ def test_what_is_kept_of_a_capture_is_looked_after(tmp_path: Path) -> None:
     assert list((store / raw.FOLDER).glob("*.zst"))  # the run can be had back for a day
     assert runs.empty(store, -1.0) == [run_id]
     assert list((store / raw.FOLDER).iterdir()) == []
+
+
+def test_a_file_that_is_written_while_it_is_kept_lies_under_the_name_of_what_lies_there(tmp_path: Path) -> None:
+    store, trace = tmp_path / "store", tmp_path / "t.json"
+    (store / raw.FOLDER).mkdir(parents=True)
+    trace.write_bytes(b"as it was")
+    before = seal.hash_once(trace)
+    assert before == blake3(b"as it was").hexdigest()
+    trace.write_bytes(b"as it is now")
+    now = blake3(b"as it is now").hexdigest()
+    assert not seal.is_still(trace, before)
+    assert raw._put(store, trace, before) == now
+    assert [path.name for path in (store / raw.FOLDER).iterdir()] == [f"{now}.zst"]
+    assert raw.damaged(store) == []
 
 
 def test_nothing_is_kept_that_was_not_wanted(tmp_path: Path) -> None:

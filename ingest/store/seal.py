@@ -8,6 +8,8 @@ Documents of ours beside the runs are sealed in the same way.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -39,6 +41,19 @@ def hash_of(path: Path) -> str:
         while size := stream.readinto(buffer):
             digest.update(memoryview(buffer)[:size])
     return digest.hexdigest()
+
+
+def hash_once(path: Path) -> str:
+    """The same; `is_still` can be asked of it afterwards."""
+    if (found := _digest(path)) is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    return found
+
+
+def is_still(path: Path, digest: str) -> bool:
+    """Whether a file is what it was when it was hashed, as far as its size and its time say."""
+    known = _LOOKED_AT.get(path)
+    return known is not None and known[1] == digest and known[0] == _state(path)
 
 
 def sealed(document: Mapping[str, Any]) -> str:
@@ -121,10 +136,14 @@ def _size(path: Path) -> int | None:
         return None
 
 
+def _state(path: Path) -> tuple[int, int, int]:
+    now = path.stat()
+    return now.st_ino, now.st_size, now.st_mtime_ns
+
+
 def _digest(path: Path) -> str | None:
     try:
-        now = path.stat()
-        state = now.st_ino, now.st_size, now.st_mtime_ns
+        state = _state(path)
         known = _LOOKED_AT.get(path)
         if known is None or known[0] != state:
             known = _LOOKED_AT[path] = state, hash_of(path)

@@ -439,6 +439,8 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
     if candidate.replayed and candidate.measured_ns and still:
         bounds = [candidate.measured_ns, whole, *([candidate.ceiling_ns] if candidate.ceiling_ns else ())]
         most = max(saving, min(bounds) // run.step_count)
+    if candidate.most_ns is not None:
+        most = max(most, min(candidate.most_ns, whole) // run.step_count)
     each = RECORDED if not run.stepped else STEP if run.step_count > 1 else ONLY_STEP
     told = {"per": each, "device": run.get(family)}
     numbers = {**told, **candidate.numbers, "saving_ns": saving, "saving_share": share, "step_ns": step}

@@ -132,6 +132,8 @@ class Candidate:
     ceiling_ns: int | None = None  # of the whole run: the saving is never more, whatever the replay says
     #: What was seen lost, in the whole run, however little a fix gives back. A large one is never clean: it is masked.
     measured_ns: int | None = None
+    #: Where a capture tells only a part of what is lost to it: all that may be, in the whole run.
+    most_ns: int | None = None
     #: False where no replay can tell what a fix gives back: the saving is the ceiling itself.
     replayed: bool = True
     #: Of serving: what would be different, for the replay of requests (analysis/serving/replay.py).
@@ -168,8 +170,8 @@ class Finding:
     cause: str
     severity: str
     words: dict[str, Words]  # by language, with their numbers filled in
-    saving_ns: int  # of its measure, a ceiling
-    saving_most_ns: int  # the same, where part of the run cannot move in the replay: what was seen lost
+    saving_ns: int  # of its measure, what the capture tells
+    saving_most_ns: int  # the ceiling: more than that where part of the run cannot move, or not all was recorded
     saving_share: float
     confidence: Confidence
     numbers: dict[str, Value]

@@ -5,8 +5,8 @@ Of every collective operator the time in which it transfers, from the moment its
 Level1 on that moment is exact; at Level0 several ranks' starts tell it too. What of that no kernel runs beside, on any
 stream, is exposed. It is told per kind of group and collective. Where waiting cannot be told from transferring, the
 whole operator counts and the finding says so. A member that was not captured may always come last: where only the
-starts of the others are known, the same holds. What a member takes after all others have left is no transfer:
-slow_tail tells it.
+starts of the others are known, the same holds. The saving then has an upper end: all that may have been transfer. What
+a member takes after all others have left is no transfer: slow_tail tells it.
 
 Where sizes were recorded, the finding says how fast the largest operators are: by the shortest of equal ones, which
 waits least. PCIe within a node moves 10 GB/s on the bus. Where 3 equal ones of 4 MiB or more move less, that is said.
@@ -312,5 +312,5 @@ def _candidate(run: Run, found: Exposed, limits: Limits) -> Candidate:
         change, most = (found.hidden, found.hideable_ns) if room else (change, most)
     return Candidate(
         "comm_exposed", text, numbers, found.evidence, change,
-        "low" if found.mixed else "high", most, found.longest_ns,
+        "low" if found.mixed else "high", most, found.longest_ns, most_ns=found.untold_ns if found.mixed else None,
     )  # fmt: skip

@@ -20,7 +20,8 @@ out `.clone()` and `.contiguous()` that nothing needs. Use `DistributedDataParal
 ## Limits of the method
 
 The saving is what the replay gives back without the exposed part. Some copies are needed (a transposed tensor for a
-kernel that wants it so). Without the types of a kernel's operator a copy cannot be told from a cast, so it is left out.
+kernel that wants it so). Without the types of a kernel's operator a copy cannot be told from a cast. It is left out
+then, unless torch's name of the kernel tells that it casts nothing (gpu_kernel_impl_nocast).
 
 ## References
 
@@ -81,6 +82,8 @@ TEXT = {
 _MOVES = re.compile(r"(?:^|_)(?:TensorMove|ViewCopy|(?:aclnn)?InplaceCopy)(?:AiCore)?(?:_|$)", re.I)
 #: Operators of the framework that only move data, where their kernel copies and both types are one.
 _COPIES = re.compile(r"^aten::(?:copy_|clone|contiguous|_foreach_copy_)$")
+#: Kernels of torch that copy and are not made for two types.
+_SAME_TYPE = re.compile(r"(?:gpu_kernel_impl_nocast|vectorized_elementwise_kernel)<.*\bdirect_copy_kernel_cuda\b")
 #: Whether the job has several ranks, whether any operator was recorded, and one of a backward pass.
 _TRAINS = f"""
     SELECT (SELECT count(*) FROM comm) > 0 OR (SELECT count(*) FROM rank) > 1 OR (SELECT max(world_size) > 1 FROM run),
@@ -108,7 +111,9 @@ def copies(kind: Kind, converted: str | None) -> bool:
     if kind.memset or converted is not None:
         return False
     if kind.op is None or _moves(kind.name):
-        return _moves(kind.op_type or kind.name) or kind.op is None and _moves(kind.name)
+        return _moves(kind.op_type or kind.name) or kind.op is None and (_moves(kind.name) or _one_type(kind.name))
+    if kind.input_dtypes is None:
+        return bool(_COPIES.match(kind.op)) and _one_type(kind.name)
     types = re.findall(r'"([^"]+)"', kind.input_dtypes or "")[:2]
     return bool(_COPIES.match(kind.op)) and "copy" in kind.name.lower() and len(types) == 2 and types[0] == types[1]
 
@@ -116,6 +121,11 @@ def copies(kind: Kind, converted: str | None) -> bool:
 @lru_cache(maxsize=65536)
 def _moves(name: str) -> bool:
     return _MOVES.search(name) is not None
+
+
+@lru_cache(maxsize=65536)
+def _one_type(name: str) -> bool:
+    return _SAME_TYPE.search(name) is not None
 
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:

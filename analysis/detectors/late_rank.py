@@ -18,6 +18,8 @@ Others are more tokens than the other ranks have, or a lower clock.
 The saving is what is left when the late peer comes together with the last but one. If more ranks come late, the rest
 shows when the first is mended. A captured late rank whose own cause is found is told by that. A slow link before the
 first meeting looks like a late peer. Sends and receives are not counted (see pipeline_bubble).
+Where a member is missing and no task shows the wait, all of an operator may have been waiting. The saving then has an
+upper end.
 
 ## References
 HCCL's `Notify_Wait` and `Notify_Record` tasks (CANN profiling guide: COMMUNICATION_TASK_INFO).
@@ -38,7 +40,7 @@ from npulens.analysis.idle.blame import ONCE_SHARE
 from npulens.analysis.intervals import Ints
 from npulens.analysis.ranks.clock import clock
 from npulens.analysis.ranks.collectives import POINT_TO_POINT, SHIFTS, UNNAMED, Collectives, collectives
-from npulens.analysis.ranks.exposure import between_stages
+from npulens.analysis.ranks.exposure import between_stages, waiting_at_most
 from npulens.analysis.ranks.lateness import Late, bare, excess, late_peers, said, told_share, waited_less, witnessed
 from npulens.analysis.ranks.waits import GUESSED, UNKNOWN, complete, waits
 from npulens.analysis.replay import whatif
@@ -345,7 +347,7 @@ def _candidate(run: Run, late: Late) -> Candidate:
         "late_rank", late.text(run, more) if step is None else "once", numbers,
         witnessed(run, late, _MOST) + (more.evidence[:_MOST] if more else ()), waited_less(run, late),
         "low" if late.guessed else "medium" if late.clocked or late.rank is None else "high", late.gain_ns,
-        late.gain_ns,
+        late.gain_ns, most_ns=run.get(waiting_at_most) if late.guessed else None,
     )  # fmt: skip
 
 

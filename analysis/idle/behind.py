@@ -104,11 +104,15 @@ def _lags(did: Tasks, marks: Ints) -> Ints:
 
 
 def _early(did: Tasks, mark: int) -> int:
-    """How long after the first mark streams are busy before they come to what was launched since."""
+    """How long after the first mark streams are busy before they come to what was launched since.
+
+    Work without a launch is from before the recording. Where most has none, launches are missing, and it says nothing.
+    """
     own = did.linked & (did.issued >= mark)
+    told = did.linked | (2 * int(did.linked.sum()) > len(did.linked))
     tracks, place = np.unique(did.tracks, return_inverse=True)
     first = np.full(len(tracks), mark, np.int64)  # a stream without own tasks tells nothing
     at = np.flatnonzero(own)[::-1]
     first[place[at]] = did.starts[at]  # tasks lie by start, so the earliest is written last
-    before = did.ends[~own & (did.starts < first[place])]
+    before = did.ends[told & ~own & (did.starts < first[place])]
     return max(0, int(before.max(initial=mark)) - mark)

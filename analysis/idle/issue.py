@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npulens.analysis.idle.host_names import NAMES, names, span_kinds
-from npulens.analysis.intervals import Ints
+from npulens.analysis.idle.host_names import ALLOC_CALLS, LAYER, NAMES, names, span_kinds
+from npulens.analysis.intervals import Intervals, Ints
 from npulens.analysis.run import Run
 
 #: Span kinds that are work of the device (analysis/split.py): what ends a gap. A task holds its place in here.
@@ -149,3 +149,50 @@ def _rank(rows: dict[str, NDArray[np.generic]], queue: dict[str, NDArray[np.gene
         linked, ints("source"), source_start, ints("source_end"), source_track,
         np.minimum(issued, source_start), issue_track, queued, rows["node"].astype(np.bool_),
     )  # fmt: skip
+
+
+# Gaps during which the host launched nothing, of tasks whose own launch was not recorded.
+#
+# The calls that launch are there, and only which task each of them launched is not known. A long gap may have no such
+# call until shortly before its end. Then its task was launched either before the gap or by that call. A task that was
+# there would not wait on an idle device, unless for another stream. That does not end just when the host comes back.
+#: A gap this long, and a call so shortly before its end: by chance one in five would be that near.
+LONG_NS, SOON_NS = 1_000_000, 200_000
+
+# Of each rank the kind of span that launches, the most certain that was recorded.
+_CALLS = f"""
+    WITH named AS (
+        SELECT kind, name, CASE kind WHEN 'runtime' THEN 0 WHEN 'dequeue' THEN 1 WHEN 'enqueue' THEN 2 ELSE 3 END AS how
+        FROM {NAMES} WHERE kind IN ('dequeue', 'enqueue', 'cpu_op') OR kind = 'runtime'
+            AND NOT regexp_matches(name, '{LAYER}(?:{ALLOC_CALLS})$|[Ss]ynchronize|Query')
+    ), found AS (
+        SELECT s.rank, s.ts_ns, s.ts_ns + s.dur_ns AS end_ns, how
+        FROM span s JOIN named USING (kind, name) WHERE list_contains(?, s.rank)
+    ), best AS (SELECT rank, min(how) AS how FROM found GROUP BY rank)
+    SELECT rank, ts_ns, end_ns FROM found JOIN best USING (rank, how) ORDER BY rank, ts_ns
+"""
+
+
+def launching(run: Run) -> dict[int, Intervals]:
+    """Per rank when its host was in calls that may launch; only ranks of which most launches are not known."""
+    lacking = [rank for rank, did in run.get(tasks).items() if 2 * int((did.linked | did.node).sum()) <= len(did.ids)]
+    if not lacking:
+        return {}
+    run.get(names)
+    found = run.columns(_CALLS, [lacking])
+    starts, ends = found["ts_ns"].astype(np.int64), found["end_ns"].astype(np.int64)
+    edges = np.searchsorted(found["rank"], [[rank, rank + 1] for rank in lacking]).tolist()
+    return {
+        rank: Intervals.union_of(starts[begin:end], ends[begin:end])
+        for rank, (begin, end) in zip(lacking, edges, strict=True)
+        if begin < end
+    }
+
+
+def came_back(calls: Intervals, starts: Ints, ends: Ints) -> tuple[NDArray[np.bool_], Ints]:
+    """Of some gaps, whether no call that may launch was open until just before the end, and when the first one was."""
+    if not len(calls.starts):
+        return np.zeros(len(starts), np.bool_), ends
+    first = np.searchsorted(calls.ends, starts, "right")
+    begin = np.append(calls.starts, np.iinfo(np.int64).max)[first]
+    return (ends - starts >= LONG_NS) & (begin >= np.maximum(starts, ends - SOON_NS)) & (begin <= ends), begin

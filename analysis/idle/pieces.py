@@ -20,7 +20,7 @@ that ends it was issued by the host at one moment and launched at a later one (a
 * where the profiler reads the counters of the cache after each kernel, the device waits for that first:
   `profiler_overhead`;
 * a gap that ends with a task of unknown launch is `unknown` but for what the host certainly did. It is not where the
-  launches that follow tell when it was launched (analysis/idle/pieces.py).
+  launches that follow tell when it was launched, or a host that launched nothing meanwhile (analysis/idle/issue.py).
 
 Pieces tile the gaps: their lengths sum to the idle time of the split, to the nanosecond.
 """
@@ -40,7 +40,7 @@ from npulens.analysis.idle.device_reads import reads
 from npulens.analysis.idle.first_use import FirstUse, first_use
 from npulens.analysis.idle.host_names import ANY_THREAD, PATTERNS, Special, special
 from npulens.analysis.idle.host_spans import NONE, hosts
-from npulens.analysis.idle.issue import COPY, ENOUGH, KERNEL, MEMSET, Tasks, tasks
+from npulens.analysis.idle.issue import COPY, ENOUGH, KERNEL, MEMSET, Tasks, came_back, launching, tasks
 from npulens.analysis.idle.launch_costs import Waits, launch_costs
 from npulens.analysis.intervals import EMPTY, Intervals, Ints, origins
 from npulens.analysis.run import Run
@@ -69,10 +69,11 @@ class Gaps:
     launched: Ints  # within the gap, not before `issued`
 
 
-def gaps(did: Tasks, empty: Intervals, latency_ns: Ints, last: Ints) -> Gaps:
+def gaps(did: Tasks, empty: Intervals, latency_ns: Ints, last: Ints, calls: Intervals) -> Gaps:
     """The gaps with the task that ends each, and when it was issued and launched.
 
-    Of each gap's rank: what a launch usually takes, and where its tasks end.
+    Of each gap's rank: what a launch usually takes, and where its tasks end. `calls`: when hosts may have launched,
+    where launches are missing.
     """
     starts, ends = empty.starts, empty.ends
     at = np.searchsorted(did.starts, ends)
@@ -87,8 +88,11 @@ def gaps(did: Tasks, empty: Intervals, latency_ns: Ints, last: Ints) -> Gaps:
     late = np.clip(ends[linked] - latency_ns[linked], did.source_start[mine], did.source_end[mine])
     launched[linked] = late
     issued[linked] = np.where(did.queued[mine], did.issued[mine], late)
+    back, since = came_back(calls, starts, ends)
+    back &= there & ~linked
     launched[told] = issued[told] = ends[told] - latency_ns[told]
-    linked |= told
+    launched[back] = issued[back] = np.maximum(ends - latency_ns, since)[back]
+    linked |= told | back
     launched = np.clip(launched, starts, ends)
     return Gaps(starts, ends, task, linked, np.clip(issued, starts, launched), launched)
 
@@ -276,7 +280,9 @@ def _row(run: Run, row: _Row) -> tuple[Any, ...]:
     of = row.of(empty.starts)
     latency = np.array([rhythm.latency_ns[rank] for rank in row.ranks], np.int64)[of]
     last = np.cumsum(count)
-    found = gaps(did, empty, latency, last[of])
+    calls = [run.get(launching).get(rank, EMPTY) for rank in row.ranks]
+    may = Intervals(row.laid([one.starts for one in calls]), row.laid([one.ends for one in calls]))
+    found = gaps(did, empty, latency, last[of], may)
     counting = {rank for (rank,) in run.con.execute(COUNTS_CACHE).fetchall()}
     edges = np.searchsorted(of, np.arange(len(row.ranks) + 1))
     held = np.array([
@@ -333,7 +339,9 @@ class _Apportioned:
         before = self._backlog() - held
         found.add(before, "backlog", np.full(len(before.starts), NONE))
         told = held | before
-        self._host(found, between(gaps.starts, gaps.issued) - told, issuing, True)
+        for known, of_rank in ((True, issuing), (False, [a + b for a, b in zip(issuing, queue, strict=True)])):
+            some = gaps.linked == known  # nobody knows whether the script or the queue had to come to the others
+            self._host(found, between(gaps.starts[some], gaps.issued[some]) - told, of_rank, True)
         self._host(found, between(gaps.issued, gaps.launched) - told, queue, False)
         self._device(found, told)
         return found

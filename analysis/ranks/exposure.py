@@ -60,6 +60,7 @@ class Exposed:
     hideable_ns: int = 0
     hidden: Change = field(default_factory=Change)
     held_ns: int = 0  # of that rank: in these operators when their transfer was over
+    untold_ns: int = 0  # with all that may have been transfer too, of the rank that has most
 
 
 def exposed(run: Run) -> tuple[Exposed, ...]:
@@ -84,7 +85,10 @@ def exposed(run: Run) -> tuple[Exposed, ...]:
         for (kind, name), mine in groups.items()
     ]
     held = run.get(held_up)
-    told = [replace(one, held_ns=_held_ns(operators, held, one.worst, mine)) for one, mine in every if one is not None]
+    told = [
+        replace(one, held_ns=_held_ns(operators, held, one.worst, mine), untold_ns=_at_most(run, mine, pieces))
+        for one, mine in every if one is not None
+    ]  # fmt: skip
     return tuple(sorted(told, key=lambda one: -one.longest_ns))
 
 
@@ -98,6 +102,51 @@ def _free(run: Run, operators: Collectives, rows: Ints, pieces: Sequence[tuple[I
         )
         found[rank] = (run.activity(rank).surely_computing - moving).total()
     return found
+
+
+@dataclass(frozen=True)
+class Untold:
+    """Of each operator the part in which it waited for its last member or transferred, and nobody can tell which."""
+
+    start: Ints
+    end: Ints  # the same as `start` where it is told
+
+
+def untold(run: Run) -> Untold:
+    """Nothing is such a part where an operator's own tasks or the clocks of all members tell."""
+    operators, found = run.get(collectives), run.get(waits)
+    both = complete(run, operators) | operators.of_kinds(POINT_TO_POINT)
+    known = np.isin(found.how, (UNKNOWN, GUESSED)) | (found.how == CLOCK) & ~both
+    since = np.where(found.how == CLOCK, found.arrival_ns, found.second_ns)  # the last of those that were captured
+    start = np.where(found.how == UNKNOWN, operators.ts, since)
+    return Untold(np.where(known, start, operators.end), operators.end)
+
+
+def waiting_at_most(run: Run) -> int:
+    """How long a rank may have waited in collectives with nothing computed beside it, where the capture cannot tell."""
+    operators, part = run.get(collectives), run.get(untold)
+    rows = np.flatnonzero(~operators.of_kinds(POINT_TO_POINT) & (part.end > part.start))
+    return _longest_ns(run, rows, ((part.start, part.end),))
+
+
+def _at_most(run: Run, mine: list[int], pieces: Sequence[tuple[Ints, Ints]]) -> int:
+    """The bare time of the rank that has most if all that is not told was transfer."""
+    part = run.get(untold)
+    return _longest_ns(run, np.array(mine, np.int64), (*pieces, (part.start, part.end)))
+
+
+def _longest_ns(run: Run, rows: Ints, pieces: Sequence[tuple[Ints, Ints]]) -> int:
+    """Of the rank that has most: what of these pieces of operators has no compute beside it."""
+    operators, longest = run.get(collectives), 0
+    for rank in np.unique(operators.rank[rows]).tolist():
+        at, computing = rows[operators.rank[rows] == rank], run.activity(rank).computing
+        if computing is None:
+            continue
+        union = Intervals.union_of(
+            np.concatenate([starts[at] for starts, _ in pieces]), np.concatenate([ends[at] for _, ends in pieces])
+        )
+        longest = max(longest, (union - computing).total())
+    return longest
 
 
 def _held_ns(operators: Collectives, held: Held, rank: int, rows: list[int]) -> int:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from npulens.analysis.intervals import Ints
-from npulens.analysis.replay.draft import ALL, COPY, EVENT, GAP, HOST, KERNEL, LAUNCH, OWN, SYNC, Draft
+from npulens.analysis.replay.draft import ALL, BUSY, COPY, EVENT, GAP, HOST, KERNEL, LAUNCH, OWN, SYNC, Draft
 from npulens.analysis.replay.host import Host, usual_of
 from npulens.analysis.replay.rows import COLLECTIVE, COMPUTE, COPYING, OTHER, WAITING, Rows, Tasks
 
@@ -84,11 +85,12 @@ def _told(draft: Draft, index: int, tasks: Tasks, host: Host) -> tuple[Ints, Int
 def _orphans(draft: Draft, tasks: Tasks, host: Host, orphans: Ints, start: Ints, end: Ints) -> None:
     """The first task of a stream whose launch nobody recorded keeps its distance to what the device had done last.
 
-    The very first one keeps it to the host. Otherwise it would stand still while everything around it moves, and hold
-    all that depends on it.
+    The very first one keeps it to the host, and so does one for which the host was late. Otherwise it would stand
+    still while everything around it moves, and hold all that depends on it.
     """
     of = latest_elsewhere(tasks, tasks.ts[orphans], tasks.lane[orphans], np.full(len(orphans), _NEVER))
     has = of >= 0
+    has[has] = ~_late(tasks, host, orphans[has], tasks.end[of[has]])
     draft.edges(end[of[has]], start[orphans[has]], tasks.ts[orphans[has]] - tasks.end[of[has]], GAP)
     _after_host(draft, tasks, host, start, orphans[~has])
 
@@ -234,21 +236,52 @@ def _hidden(
 def _unlaunched(draft: Draft, tasks: Tasks, host: Host, start: Ints, expected: Ints, explained: Ints) -> None:
     """Work whose launch was not recorded and that nothing explains hangs on the host's last known moment.
 
-    Marks and other tasks do not: what they stand for is decided on the device.
+    Marks and other tasks do not: what they stand for is decided on the device. Neither does what was launched before.
+    A host that waited for the device all the time launched nothing meanwhile, unless its queue worked.
     """
+    lacking = (host.launch < 0) & (expected > _NEVER)
+    lacking[explained] = False
+    of = np.flatnonzero(lacking)
+    _after_host(draft, tasks, host, start, of[_late(tasks, host, of, expected[of])])
+
+
+def _late(tasks: Tasks, host: Host, of: Ints, expected: Ints) -> NDArray[np.bool_]:
+    """Which of these tasks, whose launch was not recorded, start later than expected and may wait for the host."""
     if not (host.launch >= 0).any():
-        return
-    late = (host.launch < 0) & np.isin(tasks.code, (COMPUTE, COPYING)) & (expected > _NEVER)
-    late &= tasks.ts - expected > _SOON_NS
-    late[explained] = False
-    _after_host(draft, tasks, host, start, np.flatnonzero(late))
+        return np.zeros(len(of), np.bool_)
+    waits = tasks.code == WAITING
+    marks = not (waits & (tasks.end - tasks.ts > _SHORT_NS)).any()  # all are stamped when they are over
+    late = np.isin(tasks.code[of], (COMPUTE, COPYING) if marks else (COMPUTE, COPYING, WAITING))
+    late &= tasks.ts[of] - expected > _SOON_NS
+    begin, end = expected[late], tasks.ts[of[late]]
+    late[late] = ~_waiting(host, begin, end) | (host.queued.within(begin, end) > 0)
+    return late
+
+
+def _waiting(host: Host, begin: Ints, end: Ints) -> NDArray[np.bool_]:
+    """Whether the host sat in one call that waits for the device from the begin of each stretch to its end."""
+    order = np.argsort(host.sync_ts, kind="stable")
+    reach = np.maximum.accumulate(host.sync_end_ts[order])
+    at = np.searchsorted(host.sync_ts[order], begin, "right") - 1
+    found = at >= 0
+    found[found] = reach[at[found]] >= end[found]
+    return found
 
 
 def _after_host(draft: Draft, tasks: Tasks, host: Host, start: Ints, of: Ints) -> None:
-    """These tasks keep their distance to the last known moment of the host."""
-    at = np.searchsorted(host.times, tasks.ts[of], "right") - 1
-    of, at = of[at >= 0], at[at >= 0]
-    draft.edges(host.nodes[at], start[of], tasks.ts[of] - host.times[at], HOST)
+    """These tasks keep their distance to the last known moment of the host, on the script's threads or its queue's."""
+    last, queue = _last(host.times, tasks.ts[of]), _last(host.queue_times, tasks.ts[of])
+    for times, nodes, mine, kind in (
+        (host.times, host.nodes, last >= queue, HOST), (host.queue_times, host.queue_nodes, queue > last, BUSY),
+    ):  # fmt: skip
+        some = of[mine & (np.maximum(last, queue) > _NEVER)]
+        at = np.searchsorted(times, tasks.ts[some], "right") - 1
+        draft.edges(nodes[at], start[some], tasks.ts[some] - times[at], kind)
+
+
+def _last(times: Ints, until: Ints) -> Ints:
+    """The last of some moments by each time; never where there is none."""
+    return np.concatenate((np.array([_NEVER], np.int64), times))[np.searchsorted(times, until, "right")]
 
 
 def _ordered_by_calls(draft: Draft, rows: Rows, host: Host, start: Ints, end: Ints, usual: int) -> None:

@@ -55,6 +55,8 @@ class Host:
     sync_task: Ints  # the one task that it waited for; -1: all that the device had been given
     queued: Intervals  # when the queue's thread worked
     backlog: Intervals  # when it was the one that everything waited for
+    queue_times: Ints  # of the chains of queues, in order
+    queue_nodes: Ints
 
     def at(self, time: int) -> int:
         """The node of a time that is in the chain."""
@@ -88,14 +90,21 @@ def host(draft: Draft, index: int, rows: Rows, marks: Ints) -> Host:
     launch, launch_ts = np.full(len(tasks.ts), -1, np.int64), np.zeros(len(tasks.ts), np.int64)
     _found(times, nodes, tasks, mine, launch, launch_ts)
     busy, taken = EMPTY, Intervals.union_of(queued.ts, queued.end)
+    chains: list[tuple[Ints, Ints]] = [(times[:0], nodes[:0])]
     for thread in queue_threads:
         of, of_tasks = queued.thread == thread, by_queue & (tasks.thread == thread)
         points, at, kinds = _queue(draft, index, rows, put, of, of_tasks, times, nodes)
+        chains.append((points, at))
         _found(points, at, tasks, of_tasks, launch, launch_ts)
         emptied = _drained(draft, rows, (times, nodes, steps), (points, at, kinds))
         busy = busy | _backlog(queued.ts[of], queued.end[of], put[of], emptied)
     draft.edges(nodes[:-1], nodes[1:], steps[1:], HOST)
-    return Host(times, nodes, launch, launch_ts, span, nodes[starts], nodes[ends], begin, end, task, taken, busy)
+    moments, numbers = (np.concatenate(column) for column in zip(*chains, strict=True))
+    order = np.argsort(moments, kind="stable")
+    return Host(
+        times, nodes, launch, launch_ts, span, nodes[starts], nodes[ends], begin, end, task, taken, busy,
+        moments[order], numbers[order],
+    )  # fmt: skip
 
 
 def _in_time(queued: Queued, tasks: Tasks, anchor: Ints, by_queue: NDArray[np.bool_]) -> Queued:

@@ -102,7 +102,7 @@ class Answers:
         head = {
             **_named(info), **_finding_row(finding, one, asked.lang), "outcome": "found",
             "means": wording.cause(one, asked.lang), "advice": _line(words.advice, _SAID),
-            "saving_most_ns": one.saving_most_ns, "link": self._link(info, _selection(finding, one)),
+            "link": self._link(info, _selection(finding, one)),
         }  # fmt: skip
         pieces = [Piece("windows", window, 3) for window in windows]
         pieces += [Piece("numbers", {"name": name, "value": _value(value)}, 2) for name, value in one.numbers.items()]
@@ -310,7 +310,8 @@ def _finding_row(name: str, one: Finding, lang: str) -> Json:
         "id": name, "cause": one.cause, "title": _line(one.words[lang].title, _SAID),
         "ranks": ranges(shown.ranks_of(one)),
         "window": first and {"rank": first.rank, "ts_ns": first.ts_ns, "dur_ns": first.dur_ns},
-        "saving_ns": one.saving_ns, "saving_share": round(one.saving_share, _DIGITS), "measure": one.measure,
+        "saving_ns": one.saving_ns, "saving_most_ns": one.saving_most_ns,
+        "saving_share": round(one.saving_share, _DIGITS), "measure": one.measure,
         "severity": one.severity, "confidence": one.confidence,
     }  # fmt: skip
 

@@ -5,9 +5,10 @@
 Captures are made as `python -m tests.score` makes them, and loaded into one store. The official client then asks about
 each over stdio: `check`, and `evidence` of the first finding with the tokens that are left. What it was answered is
 scored by the rules of analysis/scoring.py, and by nothing else that the run holds. A fault is told if an answer has its
-cause, rank and window, and a ceiling that is no more than a fifth below what the fault costs. Each question is asked
-twice; the second answer is the warm one. --only takes cases by the names that are printed: a name holds the dialect,
-the faults and the seed.
+cause, rank and window, and a ceiling (`saving_most_ns`) that is no more than a fifth below what the fault costs. Beside
+it stands how often `saving_ns` alone is no further below, and how often the ceiling is more than a fifth above. Each
+question is asked twice; the second answer is the warm one. --only takes cases by the names that are printed: a name
+holds the dialect, the faults and the seed.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from mcp.client.stdio import StdioServerParameters
 
 from npulens import ingest
 from npulens.analysis.scoring import TOLD, Case, Rate, scored
+from npulens.analysis.scoring import Planted as Fault
 from npulens.app.agents.budget import LEAST, tokens
 from npulens.app.selection.chosen import read
 from npulens.collectors.planting.plant import plan, write
@@ -51,7 +53,8 @@ class Planted:
 class Told:
     """What the client was answered about one capture."""
 
-    case: Case
+    case: Case  # by the ceilings
+    least: Case  # by what the capture tells of each saving
     tokens: int
     texts: tuple[str, ...]
     warm_ms: tuple[float, ...]
@@ -105,8 +108,10 @@ async def asked(client: Client, one: Planted, most: int) -> Told:
         warm.append(await _warm(client, "evidence", more))
         texts.append(text)
         windows = answer["windows"]
-    case = scored(one.task.name, one.truth, as_check(check, windows))
-    return Told(case, sum(map(tokens, texts)), tuple(texts), tuple(warm))
+    case, least = (
+        scored(one.task.name, one.truth, as_check(check, windows, key)) for key in ("saving_most_ns", "saving_ns")
+    )
+    return Told(case, least, sum(map(tokens, texts)), tuple(texts), tuple(warm))
 
 
 async def _answer(client: Client, tool: str, given: dict[str, Any]) -> tuple[dict[str, Any], str]:
@@ -123,14 +128,15 @@ async def _warm(client: Client, tool: str, given: dict[str, Any]) -> float:
     return 1e3 * (time.perf_counter() - begun)
 
 
-def as_check(check: Mapping[str, Any], windows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the client knows, in the form that is scored: a finding's rank, and the windows it was shown."""
+def as_check(check: Mapping[str, Any], windows: Sequence[Mapping[str, Any]], saving: str) -> dict[str, Any]:
+    """What the client knows, in the form that is scored: a finding's rank, its saving, and the windows it was shown."""
     findings = []
     for place, one in enumerate(check["findings"]):
         ranks = read({"ranks": one["ranks"]}).ranks
         seen = [one["window"]] if one["window"] else []
         findings.append({
-            **one, "detector": one["id"], "evidence": [*seen, *(windows if place == 0 else [])],
+            **one, "detector": one["id"], "saving_ns": one[saving],
+            "evidence": [*seen, *(windows if place == 0 else [])],
             "numbers": {"rank": ranks[0]} if len(ranks) == 1 else {},
         })  # fmt: skip
     return {"findings": findings, "steps": check["steps"], "outcomes": []}
@@ -142,7 +148,9 @@ def page(told: Sequence[Told], most: int) -> str:
     small = [one for one in told if one.tokens <= most]
     fit = {one.case.name for one in small}
     hit = [fault for fault in faults if fault.hit and fault.case in fit]
-    full = [fault for fault in hit if fault.saving_ns is not None and fault.saving_ns >= (1 - TOLD) * fault.gain_ns]
+    full = [fault for fault in hit if _enough(fault)]
+    least = [fault for one in told for fault in one.least.planted if fault.hit and fault.case in fit and _enough(fault)]
+    high = [fault for fault in hit if (fault.saving_ns or 0) > (1 + TOLD) * fault.gain_ns]
     first = [fault for fault in faults if fault.largest]
     warm = sorted(ms for one in told for ms in one.warm_ms)
     sizes = sorted(one.tokens for one in told)
@@ -150,6 +158,8 @@ def page(told: Sequence[Told], most: int) -> str:
         ("captures", str(len(told))),
         ("cause, rank and window", _rate(len(hit), len(faults))),
         ("and the ceiling", _rate(len(full), len(faults))),
+        ("and what the capture tells of it", _rate(len(least), len(faults))),
+        ("a ceiling more than a fifth too high", _rate(len(high), len(faults))),
         ("the first finding is the largest fault", _rate(sum(fault.first for fault in first), len(first))),
         ("tokens of both answers", f"median {median(sizes):.0f}, most {sizes[-1]}, within {most}: {len(small)}"),
         (
@@ -165,6 +175,10 @@ def page(told: Sequence[Told], most: int) -> str:
         for fault in hit if fault not in full
     ]  # fmt: skip
     return "\n".join([*(f"{name:<40} {value}" for name, value in rows), *missed, *low])
+
+
+def _enough(fault: Fault) -> bool:
+    return fault.saving_ns is not None and fault.saving_ns >= (1 - TOLD) * fault.gain_ns
 
 
 def _rate(good: int, of: int) -> str:

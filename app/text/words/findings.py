@@ -212,8 +212,8 @@ TEXT = {
         "{saving} · 占设备工作时段（不含启动阶段）{share}",
     ),
     "interval": (
-        "Part of this run cannot move in the replay: a fix gives back between {least} and {most}.",
-        "本次采集有一部分在重放中无法移动：修复可省 {least} 至 {most}。",
+        "Not all of this was recorded: a fix gives back between {least} and {most}.",
+        "相关信息没有全部采集到：修复可省 {least} 至 {most}。",
     ),
     "severity_high": ("high", "高"),
     "severity_medium": ("medium", "中"),

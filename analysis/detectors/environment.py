@@ -360,8 +360,14 @@ def _candidate(
 
 
 def _with_calls(run: Run, seen: Sequence[Evidence], waits: Mapping[int, _Waits]) -> tuple[Evidence, ...]:
-    """Each from the beginning of the call that waited last before it: there the host fell behind."""
-    calls = np.concatenate([waits[rank].calls for rank in sorted({one.rank for one in seen})])
+    """Each from the beginning of the call that waited last before it: there the host fell behind.
+
+    Where those calls were not recorded, it is from the kernel that the setting lets them wait for.
+    """
+    every, ranks = run.get(kernels), sorted({one.rank for one in seen})
+    calls = np.concatenate([
+        waits[rank].calls if waits[rank].recorded else every.span_id[every.on(rank)] for rank in ranks
+    ])  # fmt: skip
     if not len(calls):
         return tuple(seen)
     rows = run.con.execute(

@@ -251,7 +251,8 @@ def _late(tasks: Tasks, host: Host, of: Ints, expected: Ints) -> NDArray[np.bool
         return np.zeros(len(of), np.bool_)
     waits = tasks.code == WAITING
     marks = not (waits & (tasks.end - tasks.ts > _SHORT_NS)).any()  # all are stamped when they are over
-    late = np.isin(tasks.code[of], (COMPUTE, COPYING) if marks else (COMPUTE, COPYING, WAITING))
+    begun = (COMPUTE, COPYING, COLLECTIVE)
+    late = np.isin(tasks.code[of], begun if marks else (*begun, WAITING))
     late &= tasks.ts[of] - expected > _SOON_NS
     begin, end = expected[late], tasks.ts[of[late]]
     late[late] = ~_waiting(host, begin, end) | (host.queued.within(begin, end) > 0)

@@ -39,6 +39,7 @@ from npulens.analysis.causes import CAUSES, OF_EXPOSED, OF_IDLE
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import kernels
 from npulens.analysis.device.spent import KernelTime, kernel_time
+from npulens.analysis.device.unseen import not_clean
 from npulens.analysis.discovery import OURS, Detector, detectors
 from npulens.analysis.finding import STEP as OF_STEP
 from npulens.analysis.finding import Candidate, Change, Evidence, Finding, NotMeasured, Words, severity, together
@@ -326,6 +327,8 @@ def _too_little(run: Run, detector: Detector, limits: Limits) -> Outcome | None:
     """Why a detector that found nothing may not say clean; None: it may."""
     if (few := too_little(run)) is not None:
         return Outcome(detector.name, "not_measured", *few)
+    if (lies := not_clean(run, detector.name, limits.min_share)) is not None:
+        return Outcome(detector.name, "not_measured", *lies, setting(run, "steps"))
     of_idle = detector.name in OF_IDLE  # these speak of idle time only, which is asked below
     if "kernels" in detector.needs and not of_idle and not run.get(kernels).ran:
         told = none_ran(run)

@@ -18,25 +18,21 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-import numpy as np
-
 from npulens.analysis.capability import BY_NAME, Has, capabilities
 from npulens.analysis.collect import Recipe, recipe
-from npulens.analysis.device.family import family, on_npu
-from npulens.analysis.device.several import several
+from npulens.analysis.device.family import on_npu
+from npulens.analysis.device.unseen import told as unseen
 from npulens.analysis.device.untold import untold
 from npulens.analysis.finding import Finding
 from npulens.analysis.idle.behind import behind, early_said, from_before
 from npulens.analysis.idle.blame import said as ranges
-from npulens.analysis.idle.issue import tasks
 from npulens.analysis.idle.pieces import idle
-from npulens.analysis.intervals import Intervals
 from npulens.analysis.modules.training_mode import training_mode
 from npulens.analysis.ranks.clock import clock
+from npulens.analysis.ranks.several_devices import told as several_devices
 from npulens.analysis.run import Run
 from npulens.analysis.say import duration, share
 from npulens.analysis.serving.exported import exports, hurt
-from npulens.analysis.steady import outside
 from npulens.analysis.work.partly import told as of_a_part
 from npulens.analysis.work.sums_alone import told as sums_alone
 from npulens.ingest.messages import render, restored
@@ -66,6 +62,7 @@ class Doubt:
 
     name: str
     text: Overlap
+    beside: bool = False  # so much of the capture that it belongs beside the answer
 
 
 @dataclass(frozen=True)
@@ -155,7 +152,8 @@ def doubts(run: Run) -> tuple[Doubt, ...]:
     return tuple([
         *(Doubt("part", text) for text in of_a_part(run)), *_files(found),
         *(Doubt("sums", text) for text in sums_alone(run)), *(Doubt("untold", text) for text in untold(run)),
-        *_several(run), *_outside(run), *_launches(found),
+        *(Doubt("several", text) for text in several_devices(run)),
+        *(Doubt("outside", text, most) for text, most in unseen(run)), *_launches(found),
         *(Doubt("training_mode", text) for text in training_mode(run)),
         *_backlog(run), *_clocks(run), *_steps(run), *_lag(run), *_profiler(run), *_export(run),
     ])  # fmt: skip
@@ -177,123 +175,6 @@ def _files(found: Facts) -> Iterator[Doubt]:
             f"{found.lost:,} of {met:,} events were not kept, so time shown as idle may be work that is missing",
             f"{met:,} 个事件中有 {found.lost:,} 个未保留，显示为空闲的时间可能是缺失的工作",
         ))  # fmt: skip
-
-
-def _several(run: Run) -> Iterator[Doubt]:
-    """One process on several devices: nothing else says that its figures are of all of them."""
-    for found in run.get(several)[:1]:
-        parts = [(name, share(each.total() / found.whole_ns)) for name, each in found.devices]
-        yield Doubt("several", (
-            f"rank {found.rank} drives {len(parts)} devices. A moment counts as computing where one of them computes: "
-            + ", ".join(f"{name} {part}" for name, part in parts),
-            f"rank {found.rank} 使用 {len(parts)} 个设备，任一设备在计算即计为计算："
-            + "，".join(f"{name} {part}" for name, part in parts),
-        ))  # fmt: skip
-
-
-_HOST_WORK = "kind IN ('cpu_op', 'runtime', 'python', 'annotation', 'enqueue', 'dequeue', 'gc', 'host_other')"
-
-
-def _outside(run: Run) -> Iterator[Doubt]:
-    """Without steps: recorded time before the first device task and after the last, which no figure holds."""
-    found = run.get(outside)
-    if found is None:
-        return
-    before, after, whole, rank, (first, last) = (
-        found.before_ns, found.after_ns, found.whole_ns, found.rank, found.window
-    )  # fmt: skip
-    longest = _longest_outside(run, rank, (first, last), after > 0)
-    call = "".join(f". The longest call there is {en} ({duration(ns)})" for (en, _), ns in longest)
-    call_zh = "".join(f"；其间最长的调用是 {zh}（{duration(ns)}）" for (_, zh), ns in longest)
-    # What is much shorter than the longest call, such as a mark, says nothing.
-    least = max([1, *(ns // 10 for _, ns in longest)])
-    for name, ns in _device_outside(run, rank, (first, last) if after > 0 else (first, None), least):
-        call += f". On the device {name} ran there for {duration(ns)}, which is not counted as work"
-        call_zh += f"；其间设备侧还有 {name}（{duration(ns)}），未计为设备任务"
-    silent = _silent_ns(run, rank, (first, last) if after > 0 else (first, None))
-    if 2 * silent >= before + after:
-        call += f". For {duration(silent)} of it no call was recorded at all"
-        call_zh += f"；其中 {duration(silent)} 没有采集到任何调用"
-    if (waited := _first_waits(run, rank)) is not None and 2 * waited >= before:
-        call += (
-            f". The first task had been launched {duration(waited)} before it ran: the device still worked off what "
-            "was launched before the recording"
-        )
-        call_zh += f"；首个任务下发 {duration(waited)} 后才执行：设备仍在执行采集开始之前下发的任务"
-    task, task_zh = ("operator", "算子") if run.get(family) == "cpu" else ("device task", "设备任务")
-    where, where_zh = f"before the first {task} or after the last", f"首个{task_zh}之前或最后一个之后"
-    if min(before, after) <= max(before, after) / 100:
-        where, where_zh = (
-            (f"before the first {task}", f"首个{task_zh}之前") if before > after else
-            (f"after the last {task}", f"最后一个{task_zh}之后")
-        )  # fmt: skip
-    yield Doubt("outside", (
-        f"rank {rank}: {duration(before + after)} of {duration(whole)} recorded lie {where}, "
-        f"and no figure here holds them{call}",
-        f"rank {rank}：采集的 {duration(whole)} 中有 {duration(before + after)} 位于{where_zh}，"
-        f"这里的数字都不包含这段时间{call_zh}",
-    ))  # fmt: skip
-
-
-#: A first task that waits so long waits for work from before the recording.
-_LONG_WAIT_NS = 1_000_000
-
-
-def _first_waits(run: Run, rank: int) -> int | None:
-    """How long the first task of a rank lay launched before it ran; None where that is ordinary, or not known."""
-    did = run.get(tasks).get(rank)
-    if did is None or not len(did.ids) or not did.linked[0]:
-        return None
-    waited = int(did.starts[0] - did.source_end[0])
-    return waited if waited >= _LONG_WAIT_NS else None
-
-
-#: A call of the runtime library that is so much of the longest call says where that went.
-_MOST_OF_IT = 0.5
-
-
-def _longest_outside(run: Run, rank: int, window: tuple[int, int], after: bool) -> list[tuple[Overlap, int]]:
-    """The host's longest call outside a window, or the runtime library's call that is most of it: at most one."""
-    # A function or a mark that goes on beside the device's work says less than a call.
-    rows = run.con.execute(
-        "WITH call AS (SELECT name, kind, span_id, ts_ns, ts_ns + dur_ns AS end_ns, "
-        "greatest(0, least(ts_ns + dur_ns, $2) - ts_ns) "
-        "+ CASE WHEN $4 THEN greatest(0, ts_ns + dur_ns - greatest(ts_ns, $3)) ELSE 0 END AS out_ns "
-        f"FROM span WHERE rank = $1 AND {_HOST_WORK} AND (ts_ns < $2 OR $4 AND ts_ns + dur_ns > $3)), "
-        "longest AS (FROM call ORDER BY kind NOT IN ('runtime', 'cpu_op') AND end_ns > $2 AND ts_ns < $3, "
-        "out_ns DESC, span_id LIMIT 1) "
-        "SELECT longest.name, longest.out_ns, call.name, call.out_ns FROM longest LEFT JOIN call "
-        "ON call.kind = 'runtime' AND longest.kind <> 'runtime' AND call.out_ns >= $5 * longest.out_ns "
-        "AND call.ts_ns >= longest.ts_ns AND call.end_ns <= longest.end_ns ORDER BY 4 DESC NULLS LAST LIMIT 1",
-        [rank, *window, after, _MOST_OF_IT],
-    ).fetchall()  # fmt: skip
-    return [
-        ((f"{name} in {around}", f"{around} 中的 {name}"), int(ns)) if name else ((around, around), int(out))
-        for around, out, name, ns in rows
-    ]  # fmt: skip
-
-
-def _device_outside(run: Run, rank: int, window: tuple[int, int | None], least: int) -> list[tuple[str, int]]:
-    """What is no work and took the device longest before a window, and after it where it ends: at most one."""
-    return [(str(name), int(ns)) for name, ns in run.con.execute(
-        "SELECT name, greatest(0, least(ts_ns + dur_ns, $2) - ts_ns) "
-        "+ CASE WHEN $3 IS NULL THEN 0 ELSE greatest(0, ts_ns + dur_ns - greatest(ts_ns, $3)) END AS out_ns "
-        "FROM span WHERE rank = $1 AND kind = 'device_other' ORDER BY out_ns DESC, span_id LIMIT 1", [rank, *window],
-    ).fetchall() if ns >= least]  # fmt: skip
-
-
-def _silent_ns(run: Run, rank: int, window: tuple[int, int | None]) -> int:
-    """How long before a window, and after it where it ends, the host recorded nothing."""
-    first, last = window
-    spans = run.columns(
-        f"SELECT ts_ns, ts_ns + dur_ns AS end_ns FROM span WHERE rank = ? AND {_HOST_WORK} AND kind <> 'host_other'",
-        [rank],
-    )
-    ends = "SELECT min(ts_ns), max(ts_ns + dur_ns) FROM span WHERE rank = ?"
-    ((begin, end),) = run.con.execute(ends, [rank]).fetchall()
-    empty = Intervals.union_of(spans["ts_ns"], spans["end_ns"]).gaps(begin, end)
-    edges = [(begin, first)] if last is None else [(begin, first), (last, end)]
-    return sum(int(empty.within(np.array([a]), np.array([max(a, b)]))[0]) for a, b in edges)
 
 
 def _launches(found: Facts) -> Iterator[Doubt]:

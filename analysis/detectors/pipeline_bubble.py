@@ -40,11 +40,11 @@ import numpy as np
 
 from npulens.analysis import limits as limits_
 from npulens.analysis.device.family import family
-from npulens.analysis.device.several import Several, several
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from npulens.analysis.limits import limit
 from npulens.analysis.ranks.collectives import collectives
 from npulens.analysis.ranks.exposure import between_stages
+from npulens.analysis.ranks.several_devices import Several, several
 from npulens.analysis.ranks.stages import bubble_ns
 from npulens.analysis.run import Run
 from npulens.analysis.say import duration

@@ -100,7 +100,7 @@ def lines(check: Check, lang: str, name: str, notices: Sequence[str] = ()) -> It
         yield say(lang, "recorded.notices")
         for notice in notices:
             yield from _text("- " + notice, 2)
-    if doubts := [doubt for doubt in check.quality.doubts if doubt.name not in wording.BESIDE]:
+    if doubts := [doubt for doubt in check.quality.doubts if not wording.is_beside(doubt)]:
         yield ""
         yield say(lang, "findings.doubts")
         for doubt in doubts:

@@ -23,7 +23,7 @@ from npulens.ingest.messages import render
 
 if TYPE_CHECKING:
     from npulens.analysis.engine import Check, Outcome
-    from npulens.analysis.quality import Missing
+    from npulens.analysis.quality import Doubt, Missing
     from npulens.ingest.store.runs import RunInfo
 
 Pair = tuple[str, str]
@@ -287,9 +287,14 @@ def quality(check: Check, lang: str) -> str:
     return say(lang, "findings.quality_lacks", {**values, "what": what})
 
 
+def is_beside(doubt: Doubt) -> bool:
+    """Whether it belongs beside the answer, and not only below it."""
+    return doubt.beside or doubt.name in BESIDE
+
+
 def of_a_part(check: Check, lang: str) -> list[str]:
     """What belongs beside the answer: that only a part of the job was read, or of its time can be spoken of."""
-    said = [plain(of(lang, doubt.text)) for doubt in check.quality.doubts if doubt.name in BESIDE]
+    said = [plain(of(lang, doubt.text)) for doubt in check.quality.doubts if is_beside(doubt)]
     return [f"{text[:1].upper() if lang == 'en' else text[:1]}{text[1:]}{say(lang, 'runs.stop')}" for text in said]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -11,6 +12,7 @@ import numpy as np
 
 from npulens.analysis.intervals import EMPTY, Intervals
 from npulens.analysis.run import Run
+from npulens.analysis.say import share
 from npulens.analysis.split import COMPUTING
 
 #: What a profiler files the streams of one device under: a word and the number of the device.
@@ -50,6 +52,18 @@ def several(run: Run) -> tuple[Several, ...]:
     return tuple(
         found for rank, of in tracks.items() if len(of) > 1 and (found := _of(run, rank, of)) is not None
     )  # fmt: skip
+
+
+def told(run: Run) -> Iterator[tuple[str, str]]:
+    """Of the first such rank: how much of the time each of its devices computes."""
+    for found in run.get(several)[:1]:
+        parts = [(name, share(each.total() / found.whole_ns)) for name, each in found.devices]
+        yield (
+            f"rank {found.rank} drives {len(parts)} devices. A moment counts as computing where one of them computes: "
+            + ", ".join(f"{name} {part}" for name, part in parts),
+            f"rank {found.rank} 使用 {len(parts)} 个设备，任一设备在计算即计为计算："
+            + "，".join(f"{name} {part}" for name, part in parts),
+        )
 
 
 def _of(run: Run, rank: int, tracks: dict[str, list[int]]) -> Several | None:

@@ -117,6 +117,17 @@ def test_a_database_is_named_by_its_tables(tables: tuple[str, ...], kind: str, t
     assert kinds(tmp_path / "x.sqlite") == [kind]
 
 
+def test_what_looks_like_a_capture_is_named_before_sources(tmp_path: Path) -> None:
+    """Of 30 sources and two tables of rocprof, 20 files are named one by one."""
+    for number in range(30):
+        (tmp_path / f"a{number:02}.cpp").write_text("int main() {}")
+    (tmp_path / "results.json").write_bytes(ROCPROF)
+    with closing(sqlite3.connect(tmp_path / "results.db")) as database:
+        for table in ("HIP", "KERN", "OPS", "COPY"):
+            database.execute(f"CREATE TABLE {table}(x)")
+    assert kinds(tmp_path)[:3] == ["rocprofiler", "rocprofiler", "unknown_format"]
+
+
 def test_every_refusal_says_what_it_is_in_a_sentence() -> None:
     for sign in refuse.SIGNS:
         assert 20 < len(sign.text) < 300 and not sign.text.endswith("."), sign

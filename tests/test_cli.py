@@ -51,6 +51,21 @@ def test_load_promises_its_keys_and_exits_2_when_something_was_refused(where: Pa
     assert (bad["run_id"], bad["status"], bad["error"]["kind"]) == (None, "refused", "unknown_json")
 
 
+def test_files_that_are_refused_alike_are_one_line(tmp_path: Path) -> None:
+    """Five files of one reason and two of another: one line that names three, and two lines."""
+    for number in range(5):
+        (tmp_path / "job" / f"{number}").mkdir(parents=True)
+        (tmp_path / "job" / f"{number}" / "code.json").write_text("{}")
+    for name in ("a.ncu-rep", "b.ncu-rep"):
+        (tmp_path / "job" / name).write_text("NVR")
+    done = run(tmp_path / "store", "load", str(tmp_path / "job"))
+    shown = sorted(line for line in done.stderr.splitlines() if line.startswith("refused:"))
+    first = f"{tmp_path}/job/0/code.json, {tmp_path}/job/1/code.json, {tmp_path}/job/2/code.json and 2 more"
+    assert done.exit_code == 2 and len(shown) == 3
+    assert shown[0] == f"refused: JSON, but no trace of torch_npu, msprof or torch.profiler ({first})"
+    assert [line.rpartition("/")[2] for line in shown[1:]] == ["a.ncu-rep)", "b.ncu-rep)"]
+
+
 def test_load_says_in_chinese_what_it_refuses(tmp_path: Path) -> None:
     bad = tmp_path / "7_kernel_trace.csv"
     bad.write_text('"Kind","Agent_Id"\n')

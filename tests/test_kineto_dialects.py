@@ -147,6 +147,21 @@ def test_lists_of_others_are_left_alone(tmp_path: Path) -> None:
     assert refused.error and refused.error["kind"] == "unknown_json"
 
 
+def test_a_trace_that_only_shares_the_version_is_left_alone(tmp_path: Path) -> None:
+    """Tools for kernels write a schema's version before events of categories of their own."""
+    other = tmp_path / "trace.json"
+    event = {"name": "Line 21", "ph": "X", "ts": 18, "dur": 1, "pid": 0, "tid": 0}
+    for category, wanted in (("Line 21", False), ("cpu_op", True), ("Trace", True)):
+        other.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [{**event, "cat": category}] * 3}))
+        assert (read_kineto.sniff(other) is not None) == wanted, category
+    named = {"schemaVersion": 1, "deviceProperties": [], "traceEvents": [{**event, "cat": "hpu_op"}]}
+    other.write_text(json.dumps(named))
+    assert read_kineto.sniff(other) is not None  # a category of a device that nobody here knows
+    other.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [{**event, "cat": "Line 21"}]}))
+    (refused,) = ingest.load(other, tmp_path / "store").runs
+    assert "a Chrome trace of another program" in (refused.reason or "")
+
+
 # --- several ranks in one file ---------------------------------------------------------------------------------------
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import click
 
@@ -140,13 +140,36 @@ def odd(report: ingest.LoadReport, err: bool = True, lang: str = "en") -> None:
             click.echo(_said("partial", lang, run.run_id, run.reason), err=err)
         for warning in run.warnings:
             click.echo(_said("warning", lang, run.run_id, warning), err=err)
-    for run in report.runs:
-        if run.run_id is None:
-            click.echo(_said("refused", lang, None, run.reason), err=True)
+    for reason in _refused([run.reason for run in report.runs if run.run_id is None]):
+        click.echo(_said("refused", lang, None, reason), err=True)
 
 
 def _said(what: str, lang: str, run: str | None, reason: str | None) -> str:
     return say(lang, f"upload.said_{what}", {"run": run, "reason": None if reason is None else render(reason, lang)})
+
+
+#: Of files that are refused alike so many are named, and more than two are one line.
+_ALIKE, _APART = 3, 2
+
+
+def _refused(reasons: Sequence[str | None]) -> Iterator[str | None]:
+    """What was refused and why, in its order: files of which the same is said are one line."""
+    of_files = [reason for reason in reasons if isinstance(reason, Message) and reason.key == "in_path"]
+    alike: dict[str, list[str]] = {}
+    for reason in of_files:
+        alike.setdefault(str(reason.values["said"]), []).append(str(reason.values["path"]))
+    for each in reasons:
+        paths = alike[str(each.values["said"])] if isinstance(each, Message) and each.key == "in_path" else []
+        if not isinstance(each, Message) or len(paths) <= _APART:
+            yield each
+        elif paths[0] == each.values["path"]:
+            yield Message("in_path", {**each.values, "path": listed(_within(paths), _ALIKE)})
+
+
+def _within(paths: Sequence[str]) -> list[str]:
+    """The first path, and the others as they are called in its directory."""
+    above = f"{PurePath(paths[0]).parent}/"
+    return [paths[0], *(path.removeprefix(above) for path in paths[1:])]
 
 
 #: Names of tables that were not read, without --files.

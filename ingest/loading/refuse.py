@@ -47,6 +47,7 @@ def name_all(
     files = [e for e in unclaimed if (not raw or raw.isdisjoint((e, *e.parents))) and e.is_file()]
     if not nothing_else:
         files = [entry for entry in files if looks(entry)]
+    files.sort(key=lambda entry: not looks(entry))  # what people take for a capture, before its sources and notes
     found = states + [name_file(entry) for entry in files[:_LISTED]]
     if len(files) > _LISTED:
         found.append(
@@ -200,6 +201,8 @@ SIGNS = (
          (b"PAR1", b"\x93NUMPY", b"\x89HDF", b"ARROW1", b"ORC")),
     Sign("autograd_profiler", joined([Message("chrome_export_autograd_profiler"), _RECORD]),
          inside=rb'^\s*\[\s*\{.{0,2000}"pid"\s*:\s*"(?:CPU|CUDA) functions"'),
+    Sign("unknown_json", Message("chrome_trace_of_another_program"),
+         inside=rb'^\s*[{\[].*"ph"\s*:\s*"[A-Za-z]".*"ts"\s*:|^\s*[{\[].*"ts"\s*:.*"ph"\s*:\s*"[A-Za-z]"'),
     Sign("unknown_json", Message("json_but_no_trace_torch"),
          inside=rb"^(?:\xef\xbb\xbf)?\s*[{\[]"),
     Sign("rocprofiler", _unread("csv_of_rocprof"),
@@ -220,6 +223,7 @@ _TABLES: tuple[tuple[Callable[[str], bool], str, Message], ...] = (
      _unread("a_database_of_rocm_profile_data")),
     (lambda table: table.startswith("rocpd_"), "rocprofiler",
      _unread("a_database_of_rocprofv3")),
+    (lambda table: table == "KERN", "rocprofiler", _unread("a_database_of_rocprof")),
 )  # fmt: skip
 
 

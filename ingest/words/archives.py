@@ -151,8 +151,9 @@ TEXT: dict[str, tuple[str, str]] = {
         "内容全为零：拷贝中断或磁盘已满，请重新拷贝"),
     "unpack_it_and_load_what": ("unpack it and load what comes out, or pack it as .zip or .tar.gz",
         "请解开后加载，或改用 .zip、.tar.gz 打包"),
-    "record_job_with_torch_profiler": ("record the job with torch.profiler (or torch_npu.profiler) and load its trace",
-        "请用 torch.profiler（或 torch_npu.profiler）采集后加载其 trace"),
+    "record_job_with_torch_profiler": (
+        "a PyTorch job can be recorded with torch.profiler (or torch_npu.profiler) instead",
+        "PyTorch 任务可改用 torch.profiler（或 torch_npu.profiler）采集"),
     "git_lfs_pointer_not_file": (
         "a Git LFS pointer, not the file itself; run `git lfs pull` where it came from and load it again",
         "Git LFS 指针而非文件本身，请在来源处运行 `git lfs pull` 后重新加载"),
@@ -195,6 +196,7 @@ TEXT: dict[str, tuple[str, str]] = {
     "csv_of_rocprof": ("a table (CSV) of rocprof or rocprofv3", "rocprof 或 rocprofv3 的 CSV 表"),
     "a_perfetto_trace": ("a Perfetto trace (protobuf)", "Perfetto trace（protobuf）"),
     "an_nsight_systems_export": ("an Nsight Systems export", "Nsight Systems 导出文件"),
+    "a_database_of_rocprof": ("a database of rocprof (before rocprofv3)", "rocprof（早于 rocprofv3）的数据库"),
     "a_database_of_rocprofv3": ("a database of rocprofv3 (rocpd)", "rocprofv3（rocpd）的数据库"),
     "chakra_execution_trace_protobuf": ("a Chakra execution trace (protobuf): {reason}",
         "Chakra execution trace（protobuf）：{reason}"),

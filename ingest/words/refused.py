@@ -30,6 +30,9 @@ TEXT: dict[str, tuple[str, str]] = {
         "UTF-16 文本；profiler 输出 UTF-8，请用 {command} 转换"),
     "json_but_no_trace_torch": ("JSON, but no trace of torch_npu, msprof or torch.profiler",
         "是 JSON，但不是 torch_npu、msprof 或 torch.profiler 的 trace"),
+    "chrome_trace_of_another_program": (
+        "a Chrome trace of another program: its first events are not of torch_npu, msprof or torch.profiler",
+        "其他程序的 Chrome trace：开头的事件不属于 torch_npu、msprof 或 torch.profiler"),
     "nsight_systems_report": ("an Nsight Systems report", "Nsight Systems 报告"),
     "sqlite_database_without_any_table": (
         "an SQLite database without profiler tables that npulens knows, without any table",

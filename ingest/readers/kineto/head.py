@@ -30,6 +30,8 @@ _CATEGORY = re.compile(
     rb"|kernel|Kernel|Runtime|gpu_memcpy|Memcpy|gpu_memset|Memset|ac2g|async_cpu_to_gpu|fwdbwd|cpu_instant_event"
     rb'|mtia_\w+|xpu_\w+|privateuse1_\w+|npu_\w+|collective_comm|hccl)"'
 )
+#: Any category at all, but those that every trace of torch.profiler may begin with.
+_OTHER_CATEGORY = re.compile(rb'"cat"\s*:\s*"(?!(?:Trace|overhead)")')
 #: A trace of one operator's pipes, which its own reader reads.
 _OPERATOR = b'"profilingType"'
 _TEXT_STAMP = re.compile(rb'"ts"\s*:\s*"')
@@ -87,8 +89,12 @@ def is_kineto(head: bytes) -> bool:
         return False
     if b'"traceEvents"' not in text:  # a long header: the metadata of a large job before the first event
         return _KEYS[0] in text and any(key in text for key in _KEYS[1:])
-    header = any(key in text for key in _KEYS)
-    return header or (_CATEGORY.search(text) is not None and _TEXT_STAMP.search(text) is None)
+    if any(key in text for key in _KEYS[1:]):
+        return True
+    known = _CATEGORY.search(text) is not None
+    if _KEYS[0] in text:  # others write a version, too: then their categories tell
+        return known or _OTHER_CATEGORY.search(text) is None
+    return known and _TEXT_STAMP.search(text) is None
 
 
 def facts(path: Path, head: bytes, tail: bytes) -> Facts:

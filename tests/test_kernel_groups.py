@@ -125,6 +125,29 @@ def test_without_shapes_the_place_in_the_step_is_the_work() -> None:
     assert same[1] == same[11] == same[21] != same[2] == same[12] and same[501] == -1
 
 
+def test_the_place_of_a_kernel_is_in_the_step_that_launched_it() -> None:
+    """The host runs ahead: it launches three kernels in each of its steps of 100 us, and the device needs 135 us."""
+    spans: list[dict[str, Any]] = [_mark(step) for step in range(5)]
+    for step in range(5):
+        for n in range(3):
+            number, at = 10 * step + n, 100 * step + 20 * n + 10
+            # The third call has no operator around it: the stream tells its step.
+            spans += [{"id": 200 + number, "kind": "cpu_op", "name": "aten::mm", "at": at, "for": 9}][: 2 - n]
+            spans.append({"id": 400 + number, "kind": "runtime", "name": "cudaLaunchKernel", "at": at + 1, "for": 1})
+            ran = _kernel(number, 135 * step + 45 * n + 50, 40, None, name="mm")
+            spans.append({**ran, "by": 400 + number, "route": "correlation"})
+    # Launched before the first step: of no step, and no reason to doubt the others.
+    spans += [{"id": 199, "kind": "cpu_op", "name": "aten::mm", "at": -50, "for": 9},
+              {"id": 399, "kind": "runtime", "name": "cudaLaunchKernel", "at": -49, "for": 1},
+              {**_kernel(99, 1, 30, None, name="mm"), "by": 399, "route": "correlation"}]  # fmt: skip
+    run = _run(spans)
+    every = run.get(kernels)
+    assert [int((every.step == step).sum()) for step in range(5)] == [3, 2, 2, 2, 7]  # by where they ran
+    place = dict(zip(every.span_id.tolist(), run.get(ordinals).tolist(), strict=True))
+    assert [place[10 * step + n] for step in range(5) for n in range(3)] == [0, 1, 0] * 5  # two of mm, one of no name
+    assert place[99] == -1
+
+
 def test_pace_is_of_the_whole_step() -> None:
     marks = [_mark(step) for step in range(5)]
     spans = [

@@ -216,10 +216,13 @@ def _alike(dur: Ints, group: Ints) -> Bools:
 
 
 def ordinals(run: Run) -> Ints:
-    """The number of each kernel among those of its kind in its step; -1 where the steps differ in how many."""
-    every = run.get(kernels)
-    order = np.lexsort((every.ts, every.kind, every.step, every.rank))
-    rank, step, kind = every.rank[order], every.step[order], every.kind[order]
+    """The number of each kernel among those of its kind in its step; -1 where the steps differ in how many.
+
+    Its step is the one that launched it: of a host that runs ahead, kernels run in the windows of later steps.
+    """
+    every, launched_in = run.get(kernels), _launched_in(run)
+    order = np.lexsort((every.ts, every.kind, launched_in, every.rank))
+    rank, step, kind = every.rank[order], launched_in[order], every.kind[order]
     new = np.concatenate(([True], (rank[1:] != rank[:-1]) | (step[1:] != step[:-1]) | (kind[1:] != kind[:-1])))
     group = np.cumsum(new) - 1 if len(order) else np.zeros(0, np.int64)
     starts = np.flatnonzero(new) if len(order) else np.zeros(0, np.int64)
@@ -228,11 +231,34 @@ def ordinals(run: Run) -> Ints:
     # The same count in every step of the rank that has the kind.
     _, where = np.unique(combined(rank[starts], kind[starts]), return_inverse=True)
     least, most = np.full(len(starts), np.iinfo(np.int64).max), np.zeros(len(starts), np.int64)
-    np.minimum.at(least, where.ravel(), size)
-    np.maximum.at(most, where.ravel(), size)
-    even = (least == most)[where.ravel()] & (step[starts] >= 0)
+    within = step[starts] >= 0  # what was launched before the first step is of none
+    np.minimum.at(least, where.ravel()[within], size[within])
+    np.maximum.at(most, where.ravel()[within], size[within])
+    even = (least == most)[where.ravel()] & within
     found = np.full(len(order), -1, np.int64)
     found[order] = np.where(even[group], number, -1)
+    return found
+
+
+def _launched_in(run: Run) -> Ints:
+    """The step that launched each kernel, where operators are known that launched some on its stream.
+
+    A stream runs in the order of launches. So a kernel without a known operator is of the step of the one before it.
+    """
+    every = run.get(kernels)
+    found = every.step.copy()
+    known = np.flatnonzero((every.host != NO_HOST) & (every.host_track != NO_HOST))
+    for rank in run.ranks:
+        steps, mine = run.steps[rank], every.on(rank)
+        of = known[(known >= mine.start) & (known < mine.stop)]
+        if not steps or not len(of):
+            continue
+        number = np.array([-1, *(step.step for step in steps)], np.int64)
+        at = np.searchsorted(np.array([step.ts_ns for step in steps], np.int64), every.host_ts[of], "right")
+        rows = np.arange(mine.start, mine.stop)
+        last = np.searchsorted(of, rows, "right") - 1
+        told = (last >= 0) & (every.track[of[np.maximum(last, 0)]] == every.track[rows])
+        found[rows[told]] = number[at[last[told]]]
     return found
 
 

@@ -4,8 +4,9 @@ While a call waits for the device, the host loses the lead that would hide its o
 it: each lasts some us on an empty device. So the lead is not read off the calls. The replay leaves out the waits, the
 copies and the operators around them (aten::item), and says which gaps would be left.
 
-Reading the loss once, at the end of a step, is normal. So is what waits for a long copy (that is the copy's). Where
-nobody marked the steps, the turns of the host's loop stand for them (analysis/ranks/turns.py).
+Reading the loss once, at the end of a step, is normal. A call before the first launch of a step waits for the step
+before, so it is that step's end. What waits for a long copy is the copy's. Where nobody marked the steps, the turns of
+the host's loop stand for them (analysis/ranks/turns.py).
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def _without(run: Run) -> Ints | None:
 
 
 def _midway(run: Run, rank: int, did: Tasks, begins: Ints, ends: Ints) -> NDArray[np.bool_]:
-    """Which calls are followed by launches of their step, are not its last read and do not wait for a long copy."""
+    """Which calls lie between launches of their step, are not its last read and do not wait for a long copy."""
     kernels = np.flatnonzero(did.linked & np.isin(did.kinds, (KERNEL, MEMSET, COLLECTIVE)))
     kernels = kernels[np.argsort(did.issued[kernels], kind="stable")]
     launches = did.issued[kernels]
@@ -101,7 +102,7 @@ def _midway(run: Run, rank: int, did: Tasks, begins: Ints, ends: Ints) -> NDArra
     inside = (step >= 0) & (ends < steps[step, 1])
     after = np.searchsorted(launches, ends, "left")
     first, last = (np.searchsorted(launches, steps[:, side], "left") for side in (0, 1))
-    good = inside & (after < last[step])
+    good = inside & (after > first[step]) & (after < last[step])
     # All calls without a launch between them are one read, so `after` names the read.
     final = np.zeros(len(steps), np.int64)
     np.maximum.at(final, step[inside], after[inside])

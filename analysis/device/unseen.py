@@ -128,10 +128,10 @@ def not_clean(run: Run, cause: str, least: float) -> Overlap | None:
             f"相关调用在{where_zh}耗时 {duration(ns)}，这里的数字都不包含这段时间",
         )
     if cause == "first_use" and found.before_ns > BEFORE_SHARE * found.whole_ns:
-        ns, whole = duration(found.before_ns), duration(found.whole_ns)
+        before, whole = duration(found.before_ns), duration(found.whole_ns)
         return (
-            f"{ns} of {whole} recorded lie before the first {task}, and what was first used there is in no figure",
-            f"采集的 {whole} 中有 {ns} 位于首个{task_zh}之前，其中的首次使用未计入任何数字",
+            f"{before} of {whole} recorded lie before the first {task}, and what was first used there is in no figure",
+            f"采集的 {whole} 中有 {before} 位于首个{task_zh}之前，其中的首次使用未计入任何数字",
         )
     return None
 

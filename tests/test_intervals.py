@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npulens.analysis.intervals import Intervals
+from npulens.analysis.intervals import Intervals, distinct
 
 RANGE = 60
 spans = st.lists(st.tuples(st.integers(0, RANGE), st.integers(0, 12)), max_size=14)
@@ -50,3 +50,10 @@ def test_windows_and_gaps(rows: list[tuple[int, int]], windows: list[tuple[int, 
     assert union.within(begins, ends).tolist() == expected
     begin, end = int(begins[0]), int(ends[0])
     assert listed(union.gaps(begin, end)) == set(range(begin, end)) - covered
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3), max_size=20))
+def test_distinct_values_are_those_of_a_set_in_order(values: list[int]) -> None:
+    there = np.array(values, np.int64)
+    assert distinct(there).tolist() == sorted(set(values))
+    assert there.tolist() == values  # they stay as they are

@@ -54,7 +54,7 @@ from npulens.analysis.idle.culprit import codes, names
 from npulens.analysis.idle.first_use import FirstUse, first_use, perhaps_ns, silences, untold
 from npulens.analysis.idle.inside import Call
 from npulens.analysis.idle.pieces import Idle, idle
-from npulens.analysis.intervals import Intervals, Ints
+from npulens.analysis.intervals import Intervals, Ints, distinct
 from npulens.analysis.run import Run
 from npulens.analysis.say import ONCE
 
@@ -276,7 +276,7 @@ def _cut(
     rows = np.flatnonzero(np.isin(found.ways, ways))
     rows = rows[np.lexsort((-found.ends[rows], found.starts[rows]))]
     stretches = list(zip(*(part[rows].tolist() for part in (found.ids, found.starts, found.ends)), strict=True))
-    edges = np.unique(np.concatenate((found.starts[rows], found.ends[rows])))
+    edges = distinct(np.concatenate((found.starts[rows], found.ends[rows])))
     open_, at = list[_Stretch](), 0
     for piece in ordered.tolist():
         begin, end = int(pieces.start[piece]), int(pieces.end[piece])

@@ -57,7 +57,7 @@ from npulens.analysis.idle.launch_costs import kernel_calls, launch_costs
 from npulens.analysis.idle.origin import origins
 from npulens.analysis.idle.pieces import CODE, LATENCIES, Idle, idle
 from npulens.analysis.idle.small_operators import SmallOperators, small_operators
-from npulens.analysis.intervals import EMPTY, Intervals, Ints, among, combined
+from npulens.analysis.intervals import EMPTY, Intervals, Ints, among, combined, distinct
 from npulens.analysis.limits import limit
 from npulens.analysis.run import Run
 from npulens.analysis.steady import steady_ns
@@ -450,7 +450,7 @@ def _before(pieces: Idle, every: dict[int, Tasks], some: dict[int, NDArray[np.bo
 def _launches(did: Tasks, short: NDArray[np.bool_], ordinary_ns: int) -> Intervals:
     """What launching the run's kernels took the host, each at most what a launch usually costs."""
     done = np.where(did.queued, did.issued, did.source_end)
-    times = np.unique(done[did.linked])
+    times = distinct(done[did.linked])
     mine = done[short]
     before = times[np.maximum(np.searchsorted(times, mine) - 1, 0)]
     return Intervals.union_of(np.maximum(before, mine - ordinary_ns), mine)

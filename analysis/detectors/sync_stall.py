@@ -45,7 +45,7 @@ from npulens.analysis.idle.device_reads import reads
 from npulens.analysis.idle.host_names import special
 from npulens.analysis.idle.host_spans import NONE
 from npulens.analysis.idle.pieces import idle
-from npulens.analysis.intervals import Ints
+from npulens.analysis.intervals import Ints, distinct
 from npulens.analysis.replay import whatif
 from npulens.analysis.run import Run
 from npulens.analysis.steady import steady_ns
@@ -92,7 +92,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     if ranks is None:
         return
     found = blame(run, pieces, ranks, mine)
-    calls = np.unique(pieces.host[found.pieces])
+    calls = distinct(pieces.host[found.pieces])
     calls = calls[calls != NONE]
     per_rank = max(
         _outermost(run, rank, pieces.host[of][mine[of]]) for rank in found.ranks for of in (pieces.on(rank),)

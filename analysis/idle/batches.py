@@ -98,16 +98,17 @@ def making(run: Run, found: Blame) -> Making | None:
 def _frames(run: Run, cuts: list[Stretches]) -> list[_Frame]:
     """Functions that a loader's calls run and that may have much of the time, with what they have."""
     inside, of_name = [], dict[str, list[list[int]]]()
-    for number, cut in enumerate(cuts):
+    for cut in cuts:
         known = run.get(special)[cut.rank]
         calls = marked(cut.spans, np.sort(known.ids[known.of("dataloader")]))
         at = np.flatnonzero((cut.spans.kinds == _PYTHON) & (cut.whole > 0))
         at = np.sort(at[np.argsort(-cut.whole[at], kind="stable")[:_FRAMES]])
         at = at[cut.around(at, calls) != NONE]
         inside.append(at)
-        name = names(run, cut.spans.ids[at])
-        for place in at.tolist():
-            text = name[int(cut.spans.ids[place])]
+    name = names(run, np.concatenate([cut.spans.ids[at] for cut, at in zip(cuts, inside, strict=True)])) if cuts else {}
+    for number, (cut, at) in enumerate(zip(cuts, inside, strict=True)):
+        for place, span in zip(at.tolist(), cut.spans.ids[at].tolist(), strict=True):
+            text = name[span]
             if whose(text) in (OWN, PACKAGE):
                 of_name.setdefault(text, [[] for _ in cuts])[number].append(place)
     whole, found = sum(int(cut.ns.sum()) for cut in cuts), []

@@ -20,7 +20,7 @@ from npulens.analysis.idle.host_names import ANY_THREAD, Special, owners, specia
 from npulens.analysis.idle.host_spans import NONE, hosts
 from npulens.analysis.idle.inside import ONE_CALL, TELLS, Call, Inside, inside
 from npulens.analysis.idle.pieces import CODE, Idle, idle
-from npulens.analysis.intervals import EMPTY, Intervals, Ints, combined
+from npulens.analysis.intervals import EMPTY, Intervals, Ints, combined, distinct
 from npulens.analysis.run import Run
 from npulens.analysis.say import ONCE
 from npulens.analysis.steady import of_run
@@ -136,7 +136,7 @@ def blame(run: Run, found: Idle, ranks: tuple[int, ...], which: NDArray[np.bool_
     numbers: dict[str, Value] = {
         "ranks": said(ranks), "idle_ns": worst if once else worst // run.step_count,
         "idle_share": worst / run.wall_ns if once else of_run(run, worst),
-        "gaps": len(np.unique(combined(found.rank[mine], found.gap_start[mine]))), "code": code or None,
+        "gaps": len(distinct(combined(found.rank[mine], found.gap_start[mine]))), "code": code or None,
         "code_share": per_code if code else None,
         "most_rank": most_rank({rank: totals[rank] for rank in ranks}), **({"per": ONCE} if once else {}),
     }  # fmt: skip
@@ -236,7 +236,7 @@ def moments(run: Run, found: Idle, pieces: Ints) -> Ints:
     """When the host was at what made each piece: the start of its culprit; the middle of ordinary work."""
     host = found.host[pieces]
     rows = run.con.execute(
-        "SELECT span_id, ts_ns FROM span WHERE list_contains(?, span_id)", [np.unique(host[host != NONE]).tolist()]
+        "SELECT span_id, ts_ns FROM span WHERE list_contains(?, span_id)", [distinct(host[host != NONE]).tolist()]
     ).fetchall()
     start = dict(rows)
     middle = (found.start[pieces] + found.end[pieces]) // 2
@@ -257,7 +257,7 @@ def evidence(
     waits = pieces[found.cause[pieces] == CODE["sync_stall"]]
     at = {span: (begin, end) for span, begin, end in run.con.execute(
         "SELECT span_id, ts_ns, ts_ns + dur_ns FROM span WHERE list_contains(?, span_id)",
-        [np.unique(found.host[waits]).tolist()],
+        [distinct(found.host[waits]).tolist()],
     ).fetchall()} if len(waits) else {}  # fmt: skip
     name = {span: spoken(text) for span, text in texts.items()}
     windows: dict[tuple[int, int, int], Evidence] = {}

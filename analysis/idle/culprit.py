@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from npulens.analysis.idle.host_spans import NONE, HostSpans, hosts
-from npulens.analysis.intervals import Ints
+from npulens.analysis.intervals import Ints, distinct
 from npulens.analysis.run import Run
 
 #: Code that no program is written in: built-in functions, evaluated strings, modules' lanes, files of compilers.
@@ -304,7 +304,7 @@ def _fetch(run: Run, sql: str, ids: Sequence[int]) -> list[tuple[Any, ...]]:
 
 def names(run: Run, ids: Ints) -> dict[int, str]:
     """Names of spans."""
-    found = _names(run, {int(span) for span in np.unique(ids) if span != NONE})
+    found = _names(run, {int(span) for span in distinct(ids) if span != NONE})
     return {span: name for span, (_, name) in found.items()}
 
 

@@ -21,7 +21,7 @@ from npulens.analysis.idle.first_use import trials
 from npulens.analysis.idle.host_names import special
 from npulens.analysis.idle.host_spans import NONE, OPERATOR, HostSpans, hosts
 from npulens.analysis.idle.issue import COLLECTIVE, COPY, KERNEL, MEMSET, Tasks, tasks
-from npulens.analysis.intervals import Intervals, Ints
+from npulens.analysis.intervals import Intervals, Ints, distinct
 from npulens.analysis.ranks.turns import turns
 from npulens.analysis.replay import whatif
 from npulens.analysis.replay.graph import graph
@@ -125,7 +125,7 @@ def _without_calls(run: Run, rank: int, did: Tasks, ids: Ints, begins: Ints, end
     )
     return Change(
         host={rank: beside}, tasks=did.ids[copy], task_ns=(did.ends - did.starts)[copy],
-        syncs=np.unique(np.concatenate((ids, did.source[copy]))),
+        syncs=distinct(np.concatenate((ids, did.source[copy]))),
     )  # fmt: skip
 
 

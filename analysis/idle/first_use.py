@@ -89,7 +89,6 @@ _EVENT_WAITS = f"""
 """
 _RUNS = "SELECT span_id, ts_ns, ts_ns + dur_ns FROM span WHERE kind = 'cpu_op' AND rank = ? AND name = ? ORDER BY ts_ns"
 
-
 #: The first call of each rank that asks workers for a batch.
 _ASKS_WORKERS = f"""
     SELECT rank, arg_min(span_id, ts_ns), arg_min(track, ts_ns), min(ts_ns), arg_min(ts_ns + dur_ns, ts_ns) FROM span
@@ -98,8 +97,9 @@ _ASKS_WORKERS = f"""
 """
 #: What a loader's iterator calls until then: it draws a seed for its workers, and its sampler draws an order.
 _BEFORE_BATCHES = """
-    SELECT name, ts_ns, ts_ns + dur_ns FROM span WHERE kind = 'cpu_op' AND track = ? AND ts_ns < ?
-    ORDER BY ts_ns DESC, dur_ns LIMIT 64
+    WITH batch AS (SELECT unnest($1) AS rank, unnest($2) AS track, unnest($3) AS begin)
+    SELECT b.rank, list((s.name, s.ts_ns, s.ts_ns + s.dur_ns) ORDER BY s.ts_ns DESC, s.dur_ns)[:64] FROM span s
+    JOIN batch b ON s.track = b.track AND s.ts_ns < b.begin AND s.kind = 'cpu_op' GROUP BY b.rank
 """
 _SEED, _READ = "aten::random_", "aten::item"
 _DRAWS = (
@@ -344,13 +344,16 @@ def _loaded(run: Run) -> list[tuple[int, _Found]]:
 def _first_batch(run: Run) -> list[tuple[int, _Found]]:
     """From the seed that an iterator draws for its workers to its first batch, where no kernel has run before."""
     run.get(names)
-    found = []
-    for rank, span, track, begin, end in run.con.execute(_ASKS_WORKERS).fetchall():
-        did = run.get(tasks).get(rank)
-        if did is None or (did.starts[did.kinds == KERNEL] < end).any():
-            continue
+    found, did = [], run.get(tasks)
+    batches = [
+        (rank, span, track, begin, end) for rank, span, track, begin, end in run.con.execute(_ASKS_WORKERS).fetchall()
+        if rank in did and not (did[rank].starts[did[rank].kinds == KERNEL] < end).any()
+    ]  # fmt: skip
+    asked = [[batch[at] for batch in batches] for at in (0, 2, 3)]
+    calls = dict(run.con.execute(_BEFORE_BATCHES, asked).fetchall() if batches else ())
+    for rank, span, _, _, end in batches:
         seeded, after = None, ""
-        for name, at in _outermost(run.con.execute(_BEFORE_BATCHES, [track, begin]).fetchall()):
+        for name, at in _outermost(calls.get(rank, [])):
             if name not in _DRAWS:
                 break
             seeded, after = at if (name, after) == (_SEED, _READ) else seeded, name

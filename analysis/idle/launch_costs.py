@@ -15,7 +15,7 @@ from npulens.analysis.device.kernels import kernels
 from npulens.analysis.idle.host_names import span_kinds
 from npulens.analysis.idle.issue import ENOUGH, KERNEL, MEMSET, USUAL_LATENCY_NS, Tasks, launches, tasks
 from npulens.analysis.idle.small_operators import SmallOperators, small_operators
-from npulens.analysis.intervals import Ints
+from npulens.analysis.intervals import Ints, distinct
 from npulens.analysis.run import Run
 
 #: From one launch to the next where a job shows too few: orders of magnitude of the real captures.
@@ -94,7 +94,7 @@ def launch_costs(run: Run) -> LaunchCosts:
 
 def _intervals(did: Tasks) -> NDArray[np.float64] | None:
     """Quantiles of the time from one launch to the next."""
-    between: Ints = np.diff(np.unique(did.issued[did.linked])).astype(np.int64)
+    between: Ints = np.diff(distinct(did.issued[did.linked])).astype(np.int64)
     return np.quantile(between, (0.25, 0.5, 0.95)) if len(between) >= ENOUGH else None
 
 

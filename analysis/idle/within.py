@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npulens.analysis.idle.host_spans import NONE, OPERATOR, HostSpans, hosts
-from npulens.analysis.intervals import Ints, among
+from npulens.analysis.intervals import Ints, among, distinct
 from npulens.analysis.run import Run
 
 Marks = NDArray[np.bool_]
@@ -140,7 +140,7 @@ def stretches(run: Run, rank: int, starts: Ints, ends: Ints) -> Stretches:
     edges = np.concatenate((spans.starts[mine], spans.ends[mine]))
     at = np.searchsorted(begins, edges, side="right") - 1
     edges = edges[(at >= 0) & (edges < np.append(stops, 0)[at])] if len(begins) else edges[:0]
-    cuts = np.unique(np.concatenate((edges, begins, stops)))
+    cuts = distinct(np.concatenate((edges, begins, stops)))
     first, last = cuts[:-1], cuts[1:]
     of = np.searchsorted(begins, first, side="right") - 1
     inside = last <= stops[of] if len(first) else np.zeros(0, np.bool_)

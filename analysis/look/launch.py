@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from npulens.analysis.idle.launch_costs import ORDINARY_NS
-from npulens.analysis.intervals import EMPTY, Intervals, Ints
+from npulens.analysis.intervals import EMPTY, Intervals, Ints, distinct
 from npulens.analysis.kept import MOST_CALLS, ready
 
 #: Slices of a curve over time; each gives its least and its most.
@@ -136,7 +136,7 @@ def queue(con: duckdb.DuckDBPyConnection, rank: int) -> Curve:
         [rank],
     ).fetchnumpy()
     launches, starts = (np.sort(np.ma.getdata(found[name]).astype(np.int64)) for name in ("launch_ns", "ts_ns"))
-    moments = np.unique(np.concatenate((launches, starts)))
+    moments = distinct(np.concatenate((launches, starts)))
     if not len(moments):
         return Curve(pd.DataFrame({name: [] for name in ("ts_ns", "least", "most", "middle")}), 0, 0, 1, 0)
     depth = np.searchsorted(launches, moments, "right") - np.searchsorted(starts, moments, "right")

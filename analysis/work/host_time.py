@@ -23,7 +23,7 @@ from npulens.analysis.device.host_alone import ALONE, UNKNOWN, Calls, Drawn, dra
 from npulens.analysis.idle.culprit import codes
 from npulens.analysis.idle.host_names import HOST_KINDS
 from npulens.analysis.idle.host_spans import NONE, OPERATOR, HostSpans, hosts
-from npulens.analysis.intervals import Intervals, Ints
+from npulens.analysis.intervals import Intervals, Ints, distinct
 from npulens.analysis.run import Run
 
 #: Operators that are told; the others are told together.
@@ -118,7 +118,7 @@ def _own(operators: HostSpans, begin: int, end: int) -> tuple[Ints, Intervals]:
     found, ran = np.zeros(len(operators.ids), np.int64), Intervals.union_of(operators.starts[:0], operators.ends[:0])
     for track in np.unique(operators.tracks).tolist():
         mine = operators.tracks == track
-        edges = np.unique(np.clip(np.concatenate((operators.starts[mine], operators.ends[mine])), begin, end))
+        edges = distinct(np.clip(np.concatenate((operators.starts[mine], operators.ends[mine])), begin, end))
         at = operators.innermost(track, edges[:-1])
         runs = np.flatnonzero(at != NONE)
         np.add.at(found, at[runs], np.diff(edges)[runs])

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from npulens.analysis import views
 from npulens.analysis.detectors.unfused import fused
 from npulens.analysis.device.kernels import Floats, Kernels, kernels
-from npulens.analysis.intervals import Ints
+from npulens.analysis.intervals import Ints, distinct
 from npulens.analysis.run import Run
 from npulens.analysis.work.mfu import AGAIN, UNTOLD, recomputed
 from npulens.analysis.work.operators import Operator, Operators, operators
@@ -197,7 +197,7 @@ def of_run(run: Run) -> Waterfall:
 
 def _of_rank(run: Run, rank: int, windows: list[Any]) -> Iterable[Row]:
     begins, ends = (np.array([w[2] + extra * w[3] for w in windows], np.int64) for extra in (0, 1))
-    edges = np.unique(np.concatenate((begins, ends)))
+    edges = distinct(np.concatenate((begins, ends)))
     first, last = np.searchsorted(edges, begins), np.searchsorted(edges, ends)
     mine = run.get(_of_kernels)
     low, high = np.searchsorted(mine.rank, [rank, rank + 1])

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -253,7 +253,10 @@ def _codes(run: Run, cuts: list[Stretches], told_by: list[dict[int, str]]) -> li
     found = []
     for cut, at, name in zip(cuts, longest, told_by, strict=True):
         tells = (name.get(place) for place in cut.telling[at].tolist())
-        codes = [replace(code, op=op) if op else code for code, op in zip(every[cut.rank], tells, strict=True)]
+        codes = [
+            Code(code.frame, op, code.around) if op else code
+            for code, op in zip(every[cut.rank], tells, strict=True)
+        ]  # fmt: skip
         found.append((at, codes))
     return found
 
@@ -271,7 +274,9 @@ def _exact(
         place = None
         if op is not None and _BETWEEN in op:
             mine = np.array([code.op == op for code in codes], np.bool_)
-            mask &= np.isin(np.arange(len(mask)), at[mine])
+            between = np.zeros_like(mask)
+            between[at[mine]] = True
+            mask &= between
         elif op is not None:
             of = marked(cut.spans, run.get(_called).get(op, cut.rank))
             place = cut.within(of)

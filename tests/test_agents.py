@@ -85,6 +85,7 @@ def test_a_check_has_cause_rank_window_and_ceiling_and_its_link_opens_the_window
     (finding,) = said["findings"]
     assert (finding["cause"], finding["ranks"], finding["saving_ns"]) == ("slow_tail", "0", 40_000)
     assert finding["window"]["dur_ns"] == 40_000 and finding["saving_share"] == 0.4
+    assert finding["saving_most_ns"] == 40_000
     assert said["step_ns"] == 100_000 and said["outcomes"] == {
         "found": 1, "masked": 0, "clean": 1, "not_measured": 1, "failed": 1,
     }  # fmt: skip

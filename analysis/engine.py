@@ -49,6 +49,7 @@ from npulens.analysis.intervals import Intervals
 from npulens.analysis.limits import COVERED, Limits, overridden
 from npulens.analysis.quality import Quality, quality
 from npulens.analysis.ranks.lateness import said as who_waits
+from npulens.analysis.ranks.several_devices import hidden as behind_others
 from npulens.analysis.replay import whatif
 from npulens.analysis.replay.critical import held_by, unmovable, waits_for_absent
 from npulens.analysis.run import Run
@@ -341,6 +342,8 @@ def _too_little(run: Run, detector: Detector, limits: Limits) -> Outcome | None:
                 detector.name, "not_measured", f"{en}: known for only {said} of the time they are about",
                 f"{zh}：只覆盖相关时间的 {said}", has.collect_with or setting(run, need),
             )  # fmt: skip
+    if (of_idle or detector.name == "idle_unexplained") and (lies := behind_others(run, limits.min_share)) is not None:
+        return Outcome(detector.name, "not_measured", *lies)
     if of_idle:
         if (untold := idle_untold(run)) is not None:
             return Outcome(detector.name, "not_measured", *untold)

@@ -29,7 +29,7 @@ from npulens.analysis.idle.blame import said as ranges
 from npulens.analysis.idle.pieces import idle
 from npulens.analysis.modules.training_mode import training_mode
 from npulens.analysis.ranks.clock import clock
-from npulens.analysis.ranks.several_devices import told as several_devices
+from npulens.analysis.ranks.several_devices import told as several
 from npulens.analysis.run import Run
 from npulens.analysis.say import duration, share
 from npulens.analysis.serving.exported import exports, hurt
@@ -152,7 +152,7 @@ def doubts(run: Run) -> tuple[Doubt, ...]:
     return tuple([
         *(Doubt("part", text) for text in of_a_part(run)), *_files(found),
         *(Doubt("sums", text) for text in sums_alone(run)), *(Doubt("untold", text) for text in untold(run)),
-        *(Doubt("several", text) for text in several_devices(run)),
+        *(Doubt("devices", text, True) for text in several(run)),
         *(Doubt("outside", text, most) for text, most in unseen(run)), *_launches(found),
         *(Doubt("training_mode", text) for text in training_mode(run)),
         *_backlog(run), *_clocks(run), *_steps(run), *_lag(run), *_profiler(run), *_export(run),

@@ -7,7 +7,7 @@ transferring, both count; otherwise transfers are told by comm_exposed. The prof
 `hcom_receive` only and is 0 for batches.
 
 One process may drive several devices and spread a model's layers over them. Then what counts is the time in which the
-device that computes most does not, and another does.
+device that works most does not, and another does.
 
 ## Why it costs
 The stage's device stands still. With p stages and m micro-batches that is at least (p - 1) / (m + p - 1) of the step in
@@ -44,7 +44,7 @@ from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, W
 from npulens.analysis.limits import limit
 from npulens.analysis.ranks.collectives import collectives
 from npulens.analysis.ranks.exposure import between_stages
-from npulens.analysis.ranks.several_devices import Several, several
+from npulens.analysis.ranks.several_devices import devices, in_turn
 from npulens.analysis.ranks.stages import bubble_ns
 from npulens.analysis.run import Run
 from npulens.analysis.say import duration
@@ -64,8 +64,8 @@ TEXT = {
         ),
         "in_turn": Words(
             "Rank {rank}'s {count} devices take turns: for {bubble_ns} of each step ({bubble_share}) the busiest waits "
-            "while another computes",
-            "Computing of each device: {devices}. Layers that one process spreads over devices (device_map, .to() for "
+            "while another works",
+            "Work of each device: {devices}. Layers that one process spreads over devices (device_map, .to() for "
             "each layer) run on one device at a time. Run one process for each device: data or tensor parallel, or a "
             "pipeline with micro-batches. If the model fits, use one device. This is the most that it gives back: all "
             "devices work at once.",
@@ -79,8 +79,8 @@ TEXT = {
             "同时采集相邻阶段，可看出哪个阶段慢。",
         ),
         "in_turn": Words(
-            "rank {rank} 的 {count} 个设备轮流工作：每步有 {bubble_ns}（{bubble_share}）最忙的设备在等其他设备计算",
-            "各设备的计算时间：{devices}。在一个进程中把模型各层分到多个设备（device_map 或逐层 .to()）时，"
+            "rank {rank} 的 {count} 个设备轮流工作：每步有 {bubble_ns}（{bubble_share}）最忙的设备在等其他设备",
+            "各设备的工作时间：{devices}。在一个进程中把模型各层分到多个设备（device_map 或逐层 .to()）时，"
             "同一时刻只有一个设备在工作。请为每个设备启动一个进程，使用数据并行、张量并行，"
             "或带 micro batch 的流水线并行；模型放得下时只用一个设备。这是收益上限：所有设备同时工作。",
         ),
@@ -98,9 +98,9 @@ class Limits(limits_.Limits):
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """The stage that waits most, and the rank whose devices take turns most."""
     least = limits.least_share * run.get(steady_ns)
-    lost, rank = max(((one.in_turn().total(), one.rank) for one in run.get(several)), default=(0, -1))
+    lost, rank = max(((in_turn(run, rank).total(), rank) for rank in run.get(devices)), default=(0, -1))
     if lost and lost >= least:
-        yield _in_turn(run, next(one for one in run.get(several) if one.rank == rank))
+        yield _in_turn(run, rank)
     found = run.get(between_stages)
     if found is None and (operators := _nameless(run)):
         raise NotMeasured(
@@ -124,17 +124,17 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     )  # fmt: skip
 
 
-def _in_turn(run: Run, found: Several) -> Candidate:
-    waits = found.in_turn()
+def _in_turn(run: Run, rank: int) -> Candidate:
+    every, waits = run.get(devices)[rank], in_turn(run, rank)
     lost, longest = waits.total(), np.argsort(waits.starts - waits.ends, kind="stable")[:_MOST].tolist()
     step = lost // run.step_count
     return Candidate(
         "pipeline_bubble", "in_turn",
         {
-            "rank": found.rank, "count": len(found.devices), "bubble_ns": step, "bubble_share": of_step(run, step),
-            "devices": [f"{name} {duration(each.total() / run.step_count)}" for name, each in found.devices],
+            "rank": rank, "count": len(every), "bubble_ns": step, "bubble_share": of_step(run, step),
+            "devices": [f"{name} {duration(worked.total() / run.step_count)}" for name, worked in every.items()],
         },
-        tuple(Evidence(found.rank, int(waits.starts[i]), int(waits.ends[i] - waits.starts[i])) for i in longest),
+        tuple(Evidence(rank, int(waits.starts[i]), int(waits.ends[i] - waits.starts[i])) for i in longest),
         Change(), "medium", lost, lost, replayed=False,
     )  # fmt: skip
 

@@ -1,10 +1,12 @@
-"""Ranks that drive several devices from one process: every figure of such a rank is of all its devices together."""
+"""Several devices in one process: whoever asks what a rank's device did gets the work of all of them as one.
+
+Such a rank counts as idle only while none of its devices works, so that one that waits hides behind another. Profilers
+file each device under a process of its own that ends with its number, such as GPU 1.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
@@ -12,70 +14,86 @@ import numpy as np
 
 from npulens.analysis.intervals import EMPTY, Intervals
 from npulens.analysis.run import Run
-from npulens.analysis.say import share
-from npulens.analysis.split import COMPUTING
+from npulens.analysis.say import duration, share
 
-#: What a profiler files the streams of one device under: a word and the number of the device.
-_CALLED = re.compile(r"(.*?)\s*\d+")
-_TRACKS = """
-SELECT rank, track, coalesce(process, pid) AS device FROM track
-WHERE kind = 'stream' AND coalesce(process, pid) IS NOT NULL ORDER BY rank, track
+#: A device with less work than this share of the busiest one's is not worth a word.
+PART = 0.05
+
+_DEVICES = r"""
+    SELECT s.rank, t.process, s.ts_ns, s.ts_ns + s.dur_ns AS end_ns FROM span s JOIN track t USING (track)
+    WHERE s.kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'unknown') AND s.rank IN (
+        SELECT rank FROM track WHERE kind = 'stream' AND regexp_matches(process, '\D\d+$')
+        GROUP BY rank HAVING count(DISTINCT process) > 1
+    ) AND t.kind = 'stream' AND regexp_matches(t.process, '\D\d+$') ORDER BY s.rank, t.process
 """
-_SPANS = f"""
-SELECT ts_ns AS ts, ts_ns + dur_ns AS stop FROM span
-WHERE rank = ? AND track IN (SELECT unnest(?::BIGINT[])) AND kind IN {COMPUTING}
-"""
 
 
-@dataclass(frozen=True)
-class Several:
-    """What each device of one rank computed in the rank's window."""
+def devices(run: Run) -> dict[int, dict[str, Intervals]]:
+    """rank -> device -> when it worked, of ranks whose process has several; by name."""
+    rows = run.columns(_DEVICES)
+    found: dict[int, dict[str, Intervals]] = {}
+    for rank in np.unique(rows["rank"]).tolist():
+        mine = rows["rank"] == rank
+        worked = {
+            str(name): Intervals.union_of(rows["ts_ns"][of_it], rows["end_ns"][of_it])
+            for name in dict.fromkeys(rows["process"][mine].tolist())
+            if (of_it := mine & (rows["process"] == name)).any()
+        }  # fmt: skip
+        least = PART * max(one.total() for one in worked.values())
+        much = {name: one for name, one in worked.items() if one.total() >= least}
+        if len(much) > 1:
+            found[rank] = much
+    return found
 
-    rank: int
-    devices: tuple[tuple[str, Intervals], ...]
-    whole_ns: int
 
-    def any(self) -> Intervals:
-        """When at least one of them computes."""
-        return reduce(or_, (computing for _, computing in self.devices), EMPTY)
-
-    def in_turn(self) -> Intervals:
-        """When the one that computes most does not, and another does."""
-        return self.any() - max((computing for _, computing in self.devices), key=Intervals.total)
+def in_turn(run: Run, rank: int) -> Intervals:
+    """When the one of a rank's devices that works most does not, and another does."""
+    window, worked = run.window(rank), run.get(devices).get(rank, {})
+    if window is None or not worked:
+        return EMPTY
+    inside = Intervals.union_of(np.array(window[:1]), np.array(window[1:]))
+    each = [one & inside for one in worked.values()]
+    return reduce(or_, each) - max(each, key=Intervals.total)
 
 
-def several(run: Run) -> tuple[Several, ...]:
-    """The ranks whose work lies on several devices."""
-    tracks: dict[int, dict[str, list[int]]] = {}
-    for rank, track, device in run.con.execute(_TRACKS).fetchall():
-        tracks.setdefault(rank, {}).setdefault(device, []).append(track)
-    return tuple(
-        found for rank, of in tracks.items() if len(of) > 1 and (found := _of(run, rank, of)) is not None
-    )  # fmt: skip
+def idle_ns(run: Run, rank: int) -> dict[str, int]:
+    """How long each of a rank's several devices idles, by name; nothing where it has one."""
+    window = run.window(rank)
+    if window is None:
+        return {}
+    begin, end = window
+    return {name: worked.gaps(begin, end).total() for name, worked in run.get(devices).get(rank, {}).items()}
 
 
 def told(run: Run) -> Iterator[tuple[str, str]]:
-    """Of the first such rank: how much of the time each of its devices computes."""
-    for found in run.get(several)[:1]:
-        parts = [(name, share(each.total() / found.whole_ns)) for name, each in found.devices]
+    """What is said of each such rank, in English and Chinese."""
+    for rank in run.get(devices):
+        idle, window = idle_ns(run, rank), run.window(rank)
+        if window is None:
+            continue
+        whole = window[1] - window[0]
+        each = [(name, duration(ns), share(ns / whole)) for name, ns in idle.items()]
         yield (
-            f"rank {found.rank} drives {len(parts)} devices. A moment counts as computing where one of them computes: "
-            + ", ".join(f"{name} {part}" for name, part in parts),
-            f"rank {found.rank} 使用 {len(parts)} 个设备，任一设备在计算即计为计算："
-            + "，".join(f"{name} {part}" for name, part in parts),
+            f"rank {rank} worked on {len(idle)} devices, and figures here are of all of them as one, which idles only "
+            f"while none works. Of {duration(whole)} "
+            + ", ".join(f"{name} idles {ns} ({part})" for name, ns, part in each),
+            f"rank {rank} 使用了 {len(idle)} 个设备，这里的数字把它们当作一个：只有全部空闲才算空闲。"
+            f"在 {duration(whole)} 中，"
+            + "，".join(f"{name} 空闲 {ns}（{part}）" for name, ns, part in each),
         )
 
 
-def _of(run: Run, rank: int, tracks: dict[str, list[int]]) -> Several | None:
-    window = run.window(rank)
-    calls = {called.group(1) for device in tracks if (called := _CALLED.fullmatch(device))}
-    if window is None or len(calls) != 1 or not all(map(_CALLED.fullmatch, tracks)):
-        return None
-    inside = Intervals.union_of(np.array(window[:1]), np.array(window[1:]))
-    devices = []
-    for device in sorted(tracks, key=lambda name: (len(name), name)):
-        rows = run.columns(_SPANS, [rank, tracks[device]])
-        computing = Intervals.union_of(rows["ts"], rows["stop"]) & inside
-        if len(computing.starts):
-            devices.append((device, computing))
-    return Several(rank, tuple(devices), window[1] - window[0]) if len(devices) > 1 else None
+def hidden(run: Run, least: float) -> tuple[str, str] | None:
+    """Why nobody may say that nothing idles: a device that waits while another works; None: none does for long."""
+    for rank in run.get(devices):
+        window, idle = run.window(rank), idle_ns(run, rank)
+        if window is None or not idle:
+            continue
+        name = max(idle, key=lambda one: idle[one])
+        more = idle[name] - run.activity(rank).work().gaps(*window).total()
+        if more >= max(1.0, least * (window[1] - window[0])):
+            return (
+                f"{name} idles for {duration(more)} while another device of rank {rank} works; why was not looked for",
+                f"rank {rank} 的其他设备工作时，{name} 空闲 {duration(more)}，其原因未检查",
+            )
+    return None

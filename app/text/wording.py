@@ -83,7 +83,7 @@ def count(check: Check, outcome: str) -> int:
 
 
 #: The doubts that belong beside the answer.
-BESIDE = ("part", "partial", "several", "backlog", "early")
+BESIDE = ("part", "partial", "backlog", "early")
 #: What of a host a capture may hold.
 _OF_THE_HOST = ("host_ops", "runtime_calls", "python")
 

@@ -227,7 +227,7 @@ TEXT = {
     "slow": ("Slowest stage", "最慢的阶段"),
     "slow_ranks": ("Ranks of the slowest stage", "最慢阶段的 rank"),
     "spread": ("Spread over cores", "核间分布"),
-    "devices": ("Computing of each device", "各设备的计算"),
+    "devices": ("Work of each device", "各设备的工作"),
     "stages": ("Computing of each stage", "各阶段的计算"),
     "step_ns": ("Step", "单步"),
     "switch": ("Setting", "设置项"),

@@ -109,6 +109,7 @@ class Outcome:
     reason: str
     reason_zh: str
     collect_with: str | None = None
+    recordable: bool = True  # else no setting of a profiler would change it
 
     def as_dict(self, lang: str = "en") -> dict[str, Any]:
         return {
@@ -219,7 +220,8 @@ def judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Findi
         measured = sorted((finding for finding, _ in each), key=lambda finding: -finding.saving_ns)
     except NotMeasured as missing:
         collect_with = its_own(run, missing.collect_with)
-        return [], Outcome(detector.name, "not_measured", missing.why, missing.why_zh, collect_with)
+        both = missing.why, missing.why_zh
+        return [], Outcome(detector.name, "not_measured", *both, collect_with, missing.recordable)
     except Exception as error:  # a defect of one detector must not take the others' answers away
         why = f"{type(error).__name__}: {error}"
         return [], Outcome(detector.name, "failed", why, why)
@@ -343,7 +345,7 @@ def _too_little(run: Run, detector: Detector, limits: Limits) -> Outcome | None:
                 f"{zh}：只覆盖相关时间的 {said}", has.collect_with or setting(run, need),
             )  # fmt: skip
     if (of_idle or detector.name == "idle_unexplained") and (lies := behind_others(run, limits.min_share)) is not None:
-        return Outcome(detector.name, "not_measured", *lies)
+        return Outcome(detector.name, "not_measured", *lies, recordable=False)
     if of_idle:
         if (untold := idle_untold(run)) is not None:
             return Outcome(detector.name, "not_measured", *untold)

@@ -151,11 +151,14 @@ class Words:
 
 
 class NotMeasured(Exception):
-    """A detector found out while running that the capture cannot say: why, and what would record it, if anything."""
+    """A detector found out while running that the capture cannot say: why, and what would record it, if anything.
 
-    def __init__(self, why: str, why_zh: str, collect_with: str | None) -> None:
+    ``recordable``: whether it is a matter of what was recorded at all.
+    """
+
+    def __init__(self, why: str, why_zh: str, collect_with: str | None, recordable: bool = True) -> None:
         super().__init__(why)
-        self.why, self.why_zh, self.collect_with = why, why_zh, collect_with
+        self.why, self.why_zh, self.collect_with, self.recordable = why, why_zh, collect_with, recordable
 
 
 def severity(share: float) -> str:

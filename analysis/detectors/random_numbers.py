@@ -88,7 +88,7 @@ class Limits(limits_.Limits):
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     table, every = run.get(names), run.get(kernels)
     if not run.con.execute(f"{ON_CPU} LIMIT 1").fetchall():
-        raise NotMeasured(*_ON_A_DEVICE, None)
+        raise NotMeasured(*_ON_A_DEVICE, None, recordable=False)
     draws = [name for (name,) in run.con.execute(
         f"SELECT DISTINCT name FROM {table} WHERE regexp_matches(name, ?) ORDER BY 1", [DRAWS]
     ).fetchall()]  # fmt: skip

@@ -327,6 +327,8 @@ def reason(outcome: Outcome, lang: str) -> str:
 
 def unmeasured(outcome: Outcome, lang: str) -> str:
     """Why a detector could not measure, and what would let it."""
+    if not outcome.recordable:
+        return reason(outcome, lang)
     values = {"reason": reason(outcome, lang).rstrip(".。"), "remedy": remedy(outcome.collect_with, lang)}
     return say(lang, "findings.reason_remedy", values)
 

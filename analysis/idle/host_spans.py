@@ -3,6 +3,8 @@
 A thread of the operating system can have several tracks: torch_npu files its CANN calls apart from its Python frames.
 Tracks with the same tid are one thread. The queue thread is the one that dequeues. The issuing threads are those that
 enqueue, launch or synchronise, the queue thread left out.
+
+A host stands still while none of these threads begins or ends anything: in code that nothing records, or held up.
 """
 
 from __future__ import annotations
@@ -13,13 +15,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from npulens.analysis.idle.host_names import HOST_KINDS
-from npulens.analysis.intervals import Ints
+from npulens.analysis.idle.host_names import HOST_KINDS, special
+from npulens.analysis.intervals import EMPTY, Intervals, Ints
 from npulens.analysis.run import Run
 
 NONE = -1
 #: Places of some kinds in HOST_KINDS.
-OPERATOR, ENQUEUE = HOST_KINDS.index("cpu_op"), HOST_KINDS.index("enqueue")
+OPERATOR, ENQUEUE, _RUNTIME = (HOST_KINDS.index(kind) for kind in ("cpu_op", "enqueue", "runtime"))
+#: A host that stands still for so long is held up by one thing.
+STANDS_NS = 500_000
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,24 @@ class Hosts:
 def hosts(run: Run) -> Hosts:
     """The hosts of a run."""
     return Hosts(run)
+
+
+def standing(run: Run) -> dict[int, Intervals]:
+    """Per rank: when its host stood still for long, outside of calls of the runtime and of what has a cause."""
+    known, found = run.get(special), {}
+    for rank, threads in run.get(hosts).threads.items():
+        spans = run.get(hosts).spans(rank)
+        mine = np.isin(spans.tracks, threads.tracks(threads.issuing | threads.queue))
+        edges = np.unique(np.concatenate((spans.starts[mine], spans.ends[mine])))
+        long = np.flatnonzero(np.diff(edges) >= STANDS_NS)
+        still = Intervals(edges[long], edges[long + 1])
+        called = mine & (spans.kinds == _RUNTIME) & (spans.ends - spans.starts >= STANDS_NS)
+        named = known.get(rank)
+        found[rank] = (
+            still - Intervals.union_of(spans.starts[called], spans.ends[called])
+            - (Intervals.union_of(named.starts, named.ends) if named is not None else EMPTY)
+        )  # fmt: skip
+    return found
 
 
 _THREADS = """

@@ -8,7 +8,8 @@ that ends it was issued by the host at one moment and launched at a later one (a
   synchronising call and the data loader follow. Everything else is `host_late`. On a CPU, time in operators that make
   views or call others is `calling` instead;
 * calls that read device values in the middle of a step also own a part of the gaps after them. It is what would not be
-  there without them (analysis/idle/device_reads.py);
+  there without them (analysis/idle/device_reads.py). A host that then stands still for long is held up by something
+  else;
 * between the two, the queue thread had not come to it: what that thread did says why;
 * after the launch, a wait for another stream is `dependency`. So is a wait for an earlier node of the same graph, which
   nothing launches. What launches usually take is `launch_overhead`, and what is left is `unknown`;
@@ -39,7 +40,7 @@ from npulens.analysis.idle.calling import calling
 from npulens.analysis.idle.device_reads import reads
 from npulens.analysis.idle.first_use import FirstUse, first_use
 from npulens.analysis.idle.host_names import ANY_THREAD, PATTERNS, Special, special
-from npulens.analysis.idle.host_spans import NONE, hosts
+from npulens.analysis.idle.host_spans import NONE, hosts, standing
 from npulens.analysis.idle.issue import COPY, ENOUGH, KERNEL, MEMSET, Tasks, came_back, launching, tasks
 from npulens.analysis.idle.launch_costs import Waits, launch_costs
 from npulens.analysis.intervals import EMPTY, Intervals, Ints, origins
@@ -323,6 +324,8 @@ class _Apportioned:
         self.once = _spans(row, [once.get(rank) for rank in row.ranks])
         called = [run.get(calling).get(rank, EMPTY) for rank in row.ranks]
         self.called = Intervals(row.laid([one.starts for one in called]), row.laid([one.ends for one in called]))
+        still = [run.get(standing).get(rank, EMPTY) for rank in row.ranks]
+        self.still = Intervals(row.laid([one.starts for one in still]), row.laid([one.ends for one in still]))
         read = run.get(reads)
         none = np.zeros(0, np.int64)
         ends = [read.ends.get(rank, none) for rank in row.ranks]
@@ -378,7 +381,7 @@ class _Apportioned:
             found.add(part, cause, _culprits(spans, part))
             left = left - part
         if reading:
-            part, calls = self._after_reads(left, inside)
+            part, calls = self._after_reads(left - self.still, inside)
             found.add(part, "sync_stall", calls)
             left = left - part
         of_gap = np.searchsorted(self.gaps.starts, left.starts, side="right") - 1

@@ -74,6 +74,11 @@ _LATER_GAPS = {
     "en": "It gives back more than that idle time: the host is earlier from then on, and later gaps close as well.",
     "zh": "收益大于上述空闲时间：主机此后下发更早，后面的空隙也会缩小。",
 }
+#: Of a finding that most steps are without.
+_ONLY_STEP = {
+    "en": "Nearly all of it lies in step {only_step}: what is said of each step is the mean.",
+    "zh": "几乎全部集中在第 {only_step} 步，上述每步的数值是平均值。",
+}
 #: Of a finding: another of its kind of which the replay gives nothing back.
 _HIDDEN = {
     "en": "There is more of the kind, hidden until other limits are gone: {what}.",
@@ -453,6 +458,9 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
     told = {"per": each, "device": run.get(family)}
     numbers = {**told, **candidate.numbers, "saving_ns": saving, "saving_share": share, "step_ns": step}
     words = {lang: filled(texts[candidate.text], numbers, run.get(shares_of)) for lang, texts in detector.text.items()}
+    if numbers["per"] == STEP and "only_step" in numbers:
+        words = {lang: Words(said.title, f"{said.advice} {_ONLY_STEP[lang].format_map(numbers)}")
+                 for lang, said in words.items()}  # fmt: skip
     if detector.name in OF_IDLE and 0 < MORE * (candidate.measured_ns or 0) < saving * run.step_count:
         words = {lang: Words(said.title, f"{said.advice} {_LATER_GAPS[lang]}") for lang, said in words.items()}
     return Finding(

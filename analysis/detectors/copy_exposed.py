@@ -50,7 +50,7 @@ from npulens.analysis.by_rank import by_rank
 from npulens.analysis.capability import setting
 from npulens.analysis.device.abilities import device
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Value, Words
-from npulens.analysis.idle.blame import blame, said, similar_ranks
+from npulens.analysis.idle.blame import blame, only_step, said, similar_ranks
 from npulens.analysis.idle.copy_calls import copy_calls
 from npulens.analysis.idle.culprit import names
 from npulens.analysis.idle.origin import origins
@@ -230,6 +230,7 @@ def _candidate(
             "longest_bytes": size if size >= 0 else None,
             "bandwidth_bytes_per_s": size / length * 1e9 if size >= 0 and length else None,
             "link_bytes_per_s": here.links.get("pcie") if here else None,
+            **only_step(run, *(found[name][rows].astype(np.int64) for name in ("rank", "ts_ns")), shown[rows]),
         },
         tuple(
             Evidence(int(found["rank"][row]), int(found["ts_ns"][row]), int(found["dur_ns"][row]),

@@ -31,6 +31,8 @@ ALIKE = 0.5
 SAME = 0.9
 #: One gap with this share of all the time happened once.
 ONCE_SHARE = 0.9
+#: Of so many steps one says that the others did without.
+COMES_BACK = 3
 #: Evidence: so many gaps, each with its culprit.
 GAPS = 10
 #: Causes of time in which the host did something of its own, so that its code is what it was in at each moment.
@@ -138,7 +140,8 @@ def blame(run: Run, found: Idle, ranks: tuple[int, ...], which: NDArray[np.bool_
         "idle_share": worst / run.wall_ns if once else of_run(run, worst),
         "gaps": len(distinct(combined(found.rank[mine], found.gap_start[mine]))), "code": code or None,
         "code_share": per_code if code else None,
-        "most_rank": most_rank({rank: totals[rank] for rank in ranks}), **({"per": ONCE} if once else {}),
+        "most_rank": most_rank({rank: totals[rank] for rank in ranks}),
+        **({"per": ONCE} if once else only_step(run, found.rank[mine], found.start[mine], length[mine])),
     }  # fmt: skip
     if not code:
         longest = int(length[mine].max(initial=0))
@@ -160,6 +163,23 @@ def happened_once(run: Run, found: Idle, ranks: tuple[int, ...], pieces: Ints) -
         if len(run.steps[rank]) == 1 or np.bincount(gap, length[mine]).max() < ONCE_SHARE * length[mine].sum():
             return False
     return True
+
+
+def only_step(run: Run, rank: Ints, at: Ints, ns: Ints) -> dict[str, Value]:
+    """The step that has nearly all of some losses, where three or more were recorded; nothing where it comes back.
+
+    Of each loss its rank, when it began and how long it lasts.
+    """
+    spent = Counter[int]()
+    for one in np.unique(rank).tolist():
+        steps, mine = run.steps[one], rank == one
+        if len(steps) < COMES_BACK:
+            return {}
+        place = np.searchsorted(np.array([step.ts_ns for step in steps], np.int64), at[mine], "right") - 1
+        for number, lost in zip(place.tolist(), ns[mine].tolist(), strict=True):
+            spent[steps[number].step if number >= 0 else NONE] += lost
+    step, most = spent.most_common(1)[0] if spent else (NONE, 0)
+    return {"only_step": str(step)} if step != NONE and most >= ONCE_SHARE * spent.total() else {}
 
 
 def windows(found: Idle, ranks: tuple[int, ...], pieces: Ints) -> dict[int, Intervals]:

@@ -74,6 +74,7 @@ TEXT = {
     "more_share": ("More than the others, share", "多于其他的占比"),
     "most_ns": ("Most", "最多"),
     "moved_bytes": ("Moved", "搬运量"),
+    "only_step": ("The step that has it", "所在的步"),
     "operator": ("Operator", "算子"),
     "operators": ("Operators", "算子数"),
     "origin": ("Launched by", "下发者"),

@@ -230,7 +230,7 @@ def _candidate(
             "longest_bytes": size if size >= 0 else None,
             "bandwidth_bytes_per_s": size / length * 1e9 if size >= 0 and length else None,
             "link_bytes_per_s": here.links.get("pcie") if here else None,
-            **only_step(run, *(found[name][rows].astype(np.int64) for name in ("rank", "ts_ns")), shown[rows]),
+            **only_step(run, found["rank"][rows].astype(np.int64), found["ts_ns"][rows].astype(np.int64), shown[rows]),
         },
         tuple(
             Evidence(int(found["rank"][row]), int(found["ts_ns"][row]), int(found["dur_ns"][row]),

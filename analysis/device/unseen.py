@@ -13,7 +13,7 @@ import numpy as np
 from npulens.analysis.device.family import family
 from npulens.analysis.idle.host_names import special
 from npulens.analysis.idle.issue import tasks
-from npulens.analysis.intervals import Intervals
+from npulens.analysis.intervals import Intervals, bare
 from npulens.analysis.run import Run
 from npulens.analysis.say import duration
 from npulens.analysis.steady import BEFORE_SHARE, OUTSIDE_SHARE, Outside, outside
@@ -111,6 +111,28 @@ def calls_of(run: Run, cause: str) -> int:
     return (ran - Intervals.union_of(np.array([first]), np.array([last if found.after_ns else end]))).total()
 
 
+#: A call that takes no more than this ratio of what the same usually takes later is no first use.
+_AS_LATER = 1.5
+_AS_USUAL = f"""
+WITH usual AS (
+    SELECT kind, name, median(dur_ns) AS ns FROM span
+    WHERE rank = $rank AND kind IN ('cpu_op', 'runtime') AND ts_ns >= $first GROUP BY kind, name
+)
+SELECT s.ts_ns AS ts, least(s.ts_ns + s.dur_ns, $first) AS stop FROM span s JOIN usual u USING (kind, name)
+WHERE s.rank = $rank AND s.ts_ns < $first AND s.dur_ns <= {_AS_LATER} * u.ns
+"""
+
+
+def _perhaps_first_ns(run: Run) -> int:
+    """How much of the time before the first task no call fills that takes as long later."""
+    found = run.get(outside)
+    if found is None or not found.before_ns:
+        return 0
+    rows = run.con.execute(_AS_USUAL, {"rank": found.rank, "first": found.window[0]}).fetchnumpy()
+    usual = Intervals.union_of(bare(rows["ts"]), bare(rows["stop"]))
+    return max(0, found.before_ns - usual.total())
+
+
 def not_clean(run: Run, cause: str, least: float) -> Overlap | None:
     """Why nobody may say that nothing of a cause was seen; None: that time does not forbid it.
 
@@ -127,7 +149,7 @@ def not_clean(run: Run, cause: str, least: float) -> Overlap | None:
             f"its calls took {duration(ns)} {where}, and no figure holds that time",
             f"相关调用在{where_zh}耗时 {duration(ns)}，这里的数字都不包含这段时间",
         )
-    if cause == "first_use" and found.before_ns > BEFORE_SHARE * found.whole_ns:
+    if cause == "first_use" and run.get(_perhaps_first_ns) > BEFORE_SHARE * found.whole_ns:
         before, whole = duration(found.before_ns), duration(found.whole_ns)
         return (
             f"{before} of {whole} recorded lie before the first {task}, and what was first used there is in no figure",

@@ -70,10 +70,11 @@ def test_a_long_copy_whose_call_goes_on_for_most_of_it_is_waited_for(returns: fl
     assert whatif.saved_ns(run, shorter) == pytest.approx(saved * 1000, abs=250_000)
 
 
-def launched_into_a_queue(depth: int, long: int) -> Run:
+def launched_into_a_queue(depth: int, long: int, aside: int = 0) -> Run:
     """600 kernels of 40 us. Each launch takes 4 us, 2 us after the last, and waits while `depth` have not begun.
 
-    Every 10th takes `long` us more for a reason of the host's own.
+    Every 10th takes `long` us more for a reason of the host's own. Another thread launches `aside` kernels of 1 us into
+    a queue of its own when 400 are launched; that runs after ten kernels more.
     """
     spans, begun, free, now = list[dict[str, object]](), list[int](), 0, 0
     for number in range(600):
@@ -88,6 +89,11 @@ def launched_into_a_queue(depth: int, long: int) -> Run:
             span(2 + 2 * number, "kernel", "k", begun[-1], 40, by=1 + 2 * number),
         ]
         now += 2
+    for number in range(aside):
+        spans += [
+            span(2_001 + 2 * number, "runtime", "cudaLaunchKernel", begun[400] - 12_000 + 2 * number, 1, track="t1"),
+            span(2_002 + 2 * number, "kernel", "k", begun[110] + number, 1, by=2_001 + 2 * number, track="s1"),
+        ]
     return Run(connection({"spans": spans}))
 
 
@@ -100,6 +106,13 @@ def test_a_launch_that_waits_for_a_place_in_the_queue_returns_earlier(depth: int
     run = launched_into_a_queue(depth, long)
     shorter = Change(tasks=np.arange(2, 1_202, 2), task_ns=np.full(600, 30_000))
     assert whatif.saved_ns(run, shorter) == pytest.approx(1_000 * saved, rel=0.01)
+
+
+def test_a_queue_beside_it_makes_no_other_queue_deeper() -> None:
+    """For ten launches eight more kernels wait, in another queue. At most those ten are not known to have waited."""
+    run = launched_into_a_queue(300, 0, aside=8)
+    shorter = Change(tasks=np.arange(2, 1_202, 2), task_ns=np.full(600, 30_000))
+    assert 18_000 - 10 * 40 <= whatif.saved_ns(run, shorter) / 1_000 <= 18_000
 
 
 def asked(lengths: tuple[int, ...], early: tuple[int, ...], every: int = 0) -> Run:

@@ -195,9 +195,10 @@ def _syncs(rows: Rows, threads: Ints) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def _blocked(tasks: Tasks) -> NDArray[np.bool_]:
-    """Launches that waited for a place in the driver's queue: it was as full as it ever gets when they returned.
+    """Launches that waited for a place in the driver's queue: it was as full as it is whenever a launch takes long.
 
-    A place is free when the device begins with the next task. So a faster device lets them return earlier.
+    A place is free when the device begins with the next task. So a faster device lets them return earlier. Another
+    queue may hold a few tasks more for a while, so the fullest moment of all tells nothing.
     """
     found = np.zeros(len(tasks.ts), np.bool_)
     mine = np.flatnonzero((tasks.how == BY_CALL) & (tasks.source >= 0))
@@ -208,13 +209,20 @@ def _blocked(tasks: Tasks) -> NDArray[np.bool_]:
     np.minimum.at(begun, of.ravel(), tasks.ts[mine])
     called, returned = tasks.source_ts[mine][first], tasks.source_end[mine][first]
     waiting = np.searchsorted(np.sort(called), returned) - np.searchsorted(np.sort(begun), returned, "right")
-    deep = waiting >= max(_DEEP, (1 - _SAME_DEPTH) * waiting.max())
     took = returned - called
     long = took >= _LONG_LAUNCH * np.median(took)
-    blocked = long & deep
+    depth = _most(waiting[long], took[long])
+    blocked = long & (waiting >= _DEEP) & (np.abs(waiting - depth) <= _SAME_DEPTH * depth)
     if blocked.sum() >= _BLOCKED and 2 * took[blocked].sum() >= took[long].sum():
         found[mine] = blocked[of.ravel()]
     return found
+
+
+def _most(values: Ints, weight: Ints) -> int:
+    """The median of some values, each as often as it weighs; 0 of none."""
+    order = np.argsort(values, kind="stable")
+    reach = np.cumsum(weight[order])
+    return int(values[order][np.searchsorted(2 * reach, reach[-1])]) if len(values) else 0
 
 
 def _freed_after(tasks: Tasks, syncs: Syncs) -> NDArray[np.bool_]:

@@ -97,3 +97,16 @@ def test_of_the_host_alone_the_time_without_any_call_is_told() -> None:
     )
     case["spans"].append({"id": 9, "kind": "cpu_op", "name": "aten::mul", "at": 100, "for": 10})
     assert not [one for one in quality(Run(connection(case))).doubts if one.name == "outside"]
+
+
+def test_calls_of_another_clock_are_no_recorded_time() -> None:
+    """A call at 1,000,000 s, which is 11 days after the device's work."""
+    case = of(
+        ("cpu_op", "aten::mm", 0, 20), ("runtime", "cudaLaunchKernel", 10, 5), ("kernel", "gemm", 40, 960),
+        ("cpu_op", "aten::add", 1_000_000_000_000, 10),
+    )  # fmt: skip
+    (told,) = [text for text in wording.of_a_part(check(connection(case)), "en") if "clock" in text]
+    assert told == (
+        "Rank 0: some calls lie 11 days away from the device's work, so they are of another clock, or the file is "
+        "damaged. No figure here holds them."
+    )

@@ -45,6 +45,9 @@ def told(run: Run) -> Iterator[tuple[Overlap, bool]]:
         call += f". On the device {name} ran there for {duration(ns)}, which is not counted as work"
         call_zh += f"；其间设备侧还有 {name}（{duration(ns)}），未计为设备任务"
     silent = _silent_ns(run, rank, (first, last) if after > 0 else (first, None))
+    if silent > _DAYS * 86_400 * 10**9:
+        yield _other_clock(rank, silent), True
+        return
     if 2 * silent >= before + after:
         call += f". For {duration(silent)} of it no call was recorded at all"
         call_zh += f"；其中 {duration(silent)} 没有采集到任何调用"
@@ -63,6 +66,19 @@ def told(run: Run) -> Iterator[tuple[Overlap, bool]]:
         )  # fmt: skip
     text, text_zh = _lie(found, where, where_zh)
     yield (text + call, text_zh + call_zh), 2 * found.ns > whole
+
+
+#: No recording is silent for so many days.
+_DAYS = 2
+
+
+def _other_clock(rank: int, silent: int) -> Overlap:
+    days = silent // (86_400 * 10**9)
+    return (
+        f"rank {rank}: some calls lie {days:,} days away from the device's work, so they are of another clock, or the "
+        "file is damaged. No figure here holds them",
+        f"rank {rank}：部分调用与设备任务相隔 {days:,} 天，说明二者时钟不同或文件已损坏；这里的数字都不包含这些调用",
+    )
 
 
 def _lie(found: Outside, where: str, where_zh: str) -> Overlap:

@@ -143,8 +143,9 @@ def _viewed(store: Path, run_id: str, threads: int, kept: Mapping[str, Path]) ->
     try:
         within = _held(directory, con)
         places = {table: within / f"{table}.parquet" for table in schema.tables()} | dict(kept)
-        for name, path in places.items():
-            con.execute(f"CREATE VIEW {quoted(name)} AS FROM read_parquet({literal(str(path))})")
+        con.execute("; ".join(
+            f"CREATE VIEW {quoted(name)} AS FROM read_parquet({literal(str(path))})" for name, path in places.items()
+        ))  # fmt: skip
     except (OSError, duckdb.IOException) as error:
         con.close()
         raise IngestError("unknown_run", Message("file_run_is_missing_it"), str(directory)) from error

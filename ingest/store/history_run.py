@@ -176,8 +176,9 @@ def _shapes(con: duckdb.DuckDBPyConnection) -> str:
     """A digest of what the matrices and convolutions of a job multiply: those that a change of its kernels keeps."""
     found = con.execute(
         "SELECT DISTINCT input_shapes FROM kernel WHERE regexp_matches(op_type, '(?i)matmul|conv') "
-        "AND input_shapes <> '' UNION SELECT DISTINCT input_shapes FROM host_op JOIN span USING (span_id) "
-        "WHERE regexp_matches(name, '^aten::(conv|mm|bmm|addmm|linear|matmul)') AND input_shapes <> '' ORDER BY 1"
+        "AND input_shapes <> '' UNION SELECT DISTINCT input_shapes FROM host_op WHERE input_shapes <> '' "
+        "AND span_id IN (SELECT span_id FROM span WHERE starts_with(name, 'aten::') "
+        "AND regexp_matches(name, '^aten::(conv|mm|bmm|addmm|linear|matmul)')) ORDER BY 1"
     ).fetchall()
     if not found:
         return ""

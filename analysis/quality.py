@@ -152,7 +152,7 @@ def doubts(run: Run) -> tuple[Doubt, ...]:
     return tuple([
         *(Doubt("part", text) for text in of_a_part(run)), *_files(found),
         *(Doubt("sums", text) for text in sums_alone(run)), *(Doubt("untold", text) for text in untold(run)),
-        *(Doubt("devices", text, True) for text in several(run)),
+        *(Doubt("devices", text, True) for text in several(run)), *_unused(run),
         *(Doubt("outside", text, most) for text, most in unseen(run)), *_launches(found),
         *(Doubt("training_mode", text) for text in training_mode(run)),
         *_backlog(run), *_clocks(run), *_steps(run), *_lag(run), *_profiler(run), *_export(run),
@@ -175,6 +175,24 @@ def _files(found: Facts) -> Iterator[Doubt]:
             f"{found.lost:,} of {met:,} events were not kept, so time shown as idle may be work that is missing",
             f"{met:,} 个事件中有 {found.lost:,} 个未保留，显示为空闲的时间可能是缺失的工作",
         ))  # fmt: skip
+
+
+def _unused(run: Run) -> Iterator[Doubt]:
+    """A device that was there, of a job that ran on the CPU alone."""
+    rows = run.con.execute(
+        "SELECT rank, json_extract(settings, '$.unused_devices')::VARCHAR FROM rank "
+        "WHERE json_valid(settings) AND json_extract(settings, '$.unused_devices') IS NOT NULL ORDER BY rank"
+    ).fetchall()
+    by_names: dict[str, list[int]] = {}
+    for rank, said in rows:
+        by_names.setdefault(", ".join(map(str, json.loads(said))), []).append(rank)
+    for names, ranks in by_names.items():
+        listed = ranges(tuple(ranks))
+        who = f"rank {listed}" if len(ranks) == 1 else f"ranks {listed}"
+        yield Doubt("unused", (
+            f"{who}: {names} was there, and nothing recorded ran on it: all of the work was the CPU's",
+            f"rank {listed}：机器上有 {names}，但采集到的任务都没有用它，全部在 CPU 上运行",
+        ), True)  # fmt: skip
 
 
 def _launches(found: Facts) -> Iterator[Doubt]:

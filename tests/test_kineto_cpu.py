@@ -164,6 +164,37 @@ def test_a_release_that_lists_no_devices_needs_operators_of_a_cpu(
     assert works(made([*events, x("cpu_op", "aten::cudnn_convolution", 80, 1)], {}, "cuda.json")) == []
 
 
+def allocated(at: float, device: int = 0, size: int = 400) -> Event:
+    args = {"Device Type": device, "Device Id": -1, "Addr": 4096, "Bytes": size, "Total Allocated": 400}
+    where = {"cat": "cpu_instant_event", "pid": 1, "tid": 1}
+    return {"ph": "i", "s": "t", "name": "[memory]", "ts": at, "args": args, **where}
+
+
+@pytest.mark.parametrize(
+    ("memory", "listed", "found"),
+    [
+        ([allocated(5)], True, ["aten::addmm", "aten::relu"]),
+        ([allocated(65)], True, []),  # within 30 of 90 us
+        ([allocated(5, size=-400)], True, []),  # given back
+        ([allocated(5), allocated(65, device=1)], True, []),  # a block of the GPU
+        ([allocated(95)], True, []),  # within none
+        ([], True, []),
+        ([allocated(5)], False, []),  # an old release: some other device may tell nobody of its memory
+    ],
+)
+def test_where_a_gpu_is_listed_and_results_lie_on_the_host_the_cpu_worked(
+    memory: list[Event], listed: bool, found: list[str], made: Maker
+) -> None:
+    """addmm takes 60 of the operators' 90 us, with copy_ in it; no call of the runtime was recorded."""
+    header: Event = {"deviceProperties": [{"id": 0, "name": "Tesla V100", "numSms": 80}]} if listed else {}
+    operators = [("aten::addmm", 0, 60), ("aten::copy_", 3, 20), ("aten::relu", 62, 30)]
+    loaded = made([*(x("cpu_op", *operator) for operator in operators), *memory], header)
+    assert works(loaded) == found
+    if found:
+        assert (loaded.draft.facts["backend"], loaded.draft.facts.get("device_name")) == ("cpu", None)
+        assert json.loads(str(loaded.draft.facts["settings"]))["unused_devices"] == ["Tesla V100"]
+
+
 BY_GLOO: Event = {
     "deviceProperties": [{"id": 0, "name": "Tesla P100"}], "distributedInfo": {"backend": "gloo", "rank": 0,
     "world_size": 2},

@@ -151,13 +151,13 @@ def test_a_trace_that_only_shares_the_version_is_left_alone(tmp_path: Path) -> N
     """Tools for kernels write a schema's version before events of categories of their own."""
     other = tmp_path / "trace.json"
     event = {"name": "Line 21", "ph": "X", "ts": 18, "dur": 1, "pid": 0, "tid": 0}
-    for category, wanted in (("Line 21", False), ("cpu_op", True), ("Trace", True)):
-        other.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [{**event, "cat": category}] * 3}))
+    for category, count, wanted in (("Line 21", 20, False), ("cpu_op", 20, True), ("tomorrow", 1, True)):
+        other.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [{**event, "cat": category}] * count}))
         assert (read_kineto.sniff(other) is not None) == wanted, category
-    named = {"schemaVersion": 1, "deviceProperties": [], "traceEvents": [{**event, "cat": "hpu_op"}]}
+    named = {"schemaVersion": 1, "deviceProperties": [], "traceEvents": [{**event, "cat": "tomorrow"}] * 20}
     other.write_text(json.dumps(named))
     assert read_kineto.sniff(other) is not None  # a category of a device that nobody here knows
-    other.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [{**event, "cat": "Line 21"}]}))
+    other.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [{**event, "cat": "Line 21"}] * 20}))
     (refused,) = ingest.load(other, tmp_path / "store").runs
     assert "a Chrome trace of another program" in (refused.reason or "")
 

@@ -70,6 +70,26 @@ def test_a_device_that_hardly_works_is_not_worth_a_word(tmp_path: Path, second: 
     assert {one.detector: one.outcome for one in found.outcomes}["memory_alloc"] == "clean"
 
 
+def test_a_gpu_that_a_job_on_the_cpu_left_unused_is_told(tmp_path: Path) -> None:
+    """The results of addmm lie on the host, and a GPU is listed."""
+    args = {"Device Type": 0, "Device Id": -1, "Addr": 4096, "Bytes": 400, "Total Allocated": 400}
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::addmm", "ts": 100, "dur": 900, "pid": 1, "tid": 1, "args": {}},
+        {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "ts": 105, "pid": 1, "tid": 1,
+         "args": args},
+    ]  # fmt: skip
+    path, card = tmp_path / "trace.json", {"id": 0, "name": "Tesla V100-SXM2-16GB", "numSms": 80}
+    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [card], "traceEvents": events}))
+    (loaded,) = ingest.load([path], tmp_path / "store").runs
+    assert loaded.run_id is not None
+    found = check(open_run(tmp_path / "store", loaded.run_id))
+    assert (
+        "Rank 0: Tesla V100-SXM2-16GB was there, and nothing recorded ran on it: all of the work was the CPU's."
+        in wording.of_a_part(found, "en")
+    )
+    assert any("没有用它" in text for text in wording.of_a_part(found, "zh"))
+
+
 # --- devices that take turns
 
 STEP = 1000

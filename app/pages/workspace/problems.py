@@ -29,7 +29,7 @@ _LIST_PX = 330
 #: Letters of a name in a list.
 _NAME = 70
 #: What of a capture belongs beside the picture: what it does not show.
-_TOLD = ("part", "sums", "devices", "outside", "backlog", "early")
+_TOLD = ("part", "sums", "devices", "unused", "outside", "backlog", "early")
 
 
 def show(ctx: Context, run: RunInfo, found: Subject | None, every: Sequence[chosen.Problem]) -> None:

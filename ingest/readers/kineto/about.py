@@ -55,6 +55,8 @@ def about(draft: Draft, header: Mapping[str, Any], asked: Asked, on_cpu: bool) -
     for name in ("totalGlobalMem", "numSms"):  # of the device that the rank ran on
         if isinstance(number := card.get(name), int) and 0 < number < 2**53:
             settings[name] = number
+    if on_cpu and (unused := sorted({str(card["name"]) for card in _cards(header) if card.get("name")})):
+        settings["unused_devices"] = unused
     draft.fact("versions", json.dumps(versions, ensure_ascii=False) if versions else None)
     draft.fact("settings", json.dumps(settings, ensure_ascii=False) if settings else None)
     errors = header.get("ERROR")

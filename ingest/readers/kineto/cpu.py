@@ -37,6 +37,24 @@ _PROOF = f"""SELECT coalesce(sum(e.dur) FILTER (WHERE regexp_matches(n.name, {li
     >= 0.5 * (max(e.ts + e.dur) - min(e.ts)), false)::INT
     FROM span_raw e JOIN host_name n USING (shape) WHERE n.cat IN ('cpu_op', 'operator')"""
 
+#: With memory recorded, operators that allocate on the host alone make their results there: allocators of a GPU tell of
+#: each block, too. Beside a GPU it proves a CPU where it is so for most of the operators' time.
+_PROOF_OF_MEMORY = """
+WITH host AS (
+    SELECT e.row, e.lane, e.ts, e.ts + e.dur AS til FROM span_raw e JOIN host_name n USING (shape)
+    WHERE n.cat IN ('cpu_op', 'operator') AND e.dur > 0
+), outermost AS (
+    SELECT *, coalesce(ts >= max(til) OVER (PARTITION BY lane ORDER BY ts, til DESC, row
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), true) AS opens FROM host
+), taken AS (
+    SELECT DISTINCT ts FROM memory_raw WHERE bytes > 0 AND device_type = 0
+), made AS (
+    SELECT o.til - o.ts AS dur, coalesce(t.ts <= o.til, false) AS allocates
+    FROM (FROM outermost WHERE opens) o ASOF LEFT JOIN taken t ON o.ts <= t.ts
+)
+SELECT coalesce(2 * sum(dur) FILTER (WHERE allocates) >= sum(dur), false)::INT FROM made
+"""
+
 #: Sends and receives of Gloo have only tensors of the host. They prove a CPU where they fill most of a file whose job
 #: communicates by Gloo, and where nothing was converted, as what comes from another device would be.
 _SENT = r"^gloo:(send|recv)$"
@@ -200,13 +218,15 @@ def tasks(draft: Draft, header: Mapping[str, Any], spans: Spans | None) -> int:
 
 
 def _proved(draft: Draft, header: Mapping[str, Any]) -> bool:
-    """Whether what only CPUs run or send fills most of a file, or its calls of a driver launch nothing.
+    """Whether only CPUs run or send most of a file, its calls of a driver launch nothing, or its memory is the host's.
 
     It lists no devices at all, as old releases do, or a GPU that the job did not use.
     """
     job = header.get("distributedInfo")
     by_gloo = isinstance(job, Mapping) and job.get("backend") == "gloo"
-    return count(draft, _PROOF) > 0 or count(draft, _ASKED) > 0 or by_gloo and count(draft, _PROOF_OF_GLOO) > 0
+    if count(draft, _PROOF) > 0 or count(draft, _ASKED) > 0 or by_gloo and count(draft, _PROOF_OF_GLOO) > 0:
+        return True
+    return bool(header.get("deviceProperties")) and count(draft, _PROOF_OF_MEMORY) > 0
 
 
 def link(draft: Draft) -> None:

@@ -30,8 +30,9 @@ _CATEGORY = re.compile(
     rb"|kernel|Kernel|Runtime|gpu_memcpy|Memcpy|gpu_memset|Memset|ac2g|async_cpu_to_gpu|fwdbwd|cpu_instant_event"
     rb'|mtia_\w+|xpu_\w+|privateuse1_\w+|npu_\w+|collective_comm|hccl)"'
 )
-#: Any category at all, but those that every trace of torch.profiler may begin with.
-_OTHER_CATEGORY = re.compile(rb'"cat"\s*:\s*"(?!(?:Trace|overhead)")')
+#: So many events that name no category of torch.profiler, and nothing else of it, are another program's.
+_MANY = 20
+_ANY_CATEGORY = re.compile(rb'"cat"\s*:\s*"')
 #: A trace of one operator's pipes, which its own reader reads.
 _OPERATOR = b'"profilingType"'
 _TEXT_STAMP = re.compile(rb'"ts"\s*:\s*"')
@@ -93,7 +94,7 @@ def is_kineto(head: bytes) -> bool:
         return True
     known = _CATEGORY.search(text) is not None
     if _KEYS[0] in text:  # others write a version, too: then their categories tell
-        return known or _OTHER_CATEGORY.search(text) is None
+        return known or _TORCH.search(text) is not None or len(_ANY_CATEGORY.findall(text)) < _MANY
     return known and _TEXT_STAMP.search(text) is None
 
 

@@ -4,7 +4,8 @@
 The time of each rank's kernels in its steps, name by name. It is compared with the median of the other captured ranks
 of its pipeline stage. Unequal work is more of the same: as many kernels with larger shapes, or more kernels of most
 names. Kernels of the same shapes that merely run slower are no imbalance (see slow_tail, frequency_drop, late_rank).
-Where shapes were not recorded, most names have to be longer. Kernels of experts are left out (expert_imbalance).
+Where shapes were not recorded, most names have to be longer. If all take one factor longer, the device may as well be
+slower, and that is said. Kernels of experts are left out (expert_imbalance).
 
 ## Why it costs
 Everybody meets in the next collective, so the step takes as long as the busiest rank.
@@ -51,12 +52,25 @@ TEXT = {
             "Most of it is in {kernels}. Give every rank as much to do: pack samples so that ranks get the same number "
             "of tokens. Shared out evenly over the captured ranks, the busiest would have {even_ns} less.",
         ),
+        "slower": Words(
+            "Rank {rank} computes {more_ns} of each step ({more_share}) longer than the other ranks: each of its "
+            "kernels takes {times} times as long",
+            "One factor for all kernels speaks for a slower device: see its clock, its power limit and what else uses "
+            "it. More work for every kernel looks the same where shapes are not recorded; "
+            "[[npu: profiler_level=Level1]][[cuda|rocm|cpu: record_shapes=True]] tells them apart.",
+        ),
     },
     "zh": {
         "found": Words(
             "rank {rank} 每步比其他卡多计算 {more_ns}（{more_share}）：负载不均",
             "主要在 {kernels}。请让每张卡的工作量相同：按 token 数打包样本。"
             "若在已采集的卡之间平均分配，最忙的卡可减少 {even_ns}。",
+        ),
+        "slower": Words(
+            "rank {rank} 每步比其他卡多计算 {more_ns}（{more_share}）：每个算子的耗时都是 {times} 倍",
+            "所有算子同幅变慢，多半是设备较慢：请查看其频率、功耗限制，以及是否有其他进程占用。"
+            "未采集形状时，工作量更大也会是这样；采集 [[npu: profiler_level=Level1]]"
+            "[[cuda|rocm|cpu: record_shapes=True]] 即可区分。",
         ),
     },
 }
@@ -123,11 +137,15 @@ def _candidate(run: Run, found: Work, rank: int, more: Ints) -> Candidate:
         "kernels": [found.names[i] for i in np.argsort(-more)[:3].tolist() if more[i] > 0],
         "even_ns": max(0, int(total[row] - total.mean())) // run.step_count, "computing_ns": int(total[row]),
     }  # fmt: skip
+    factor = None if found.shaped else found.one_factor(rank)
+    if factor is not None:
+        numbers["times"] = factor
     change = Change(tasks=ids[less > 0], task_ns=less[less > 0])
     for late in run.get(late_peers):  # where no event says so, the others' waits tie its kernels to its collectives
         change |= waited_less(run, late) if late.rank == rank else Change()
     confidence: Confidence = "high" if found.shaped else "medium"
-    return Candidate("imbalance", "found", numbers, evidence, change, confidence, _most(run, rank, int(more.sum())))
+    text = "found" if factor is None else "slower"
+    return Candidate("imbalance", text, numbers, evidence, change, confidence, _most(run, rank, int(more.sum())))
 
 
 def _most(run: Run, rank: int, more: int) -> int:

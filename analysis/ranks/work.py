@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
 
+#: Kernels share one factor if so much of their time lies so near to it.
+ALL, NEAR = 0.95, 0.1
 _KERNELS = """
 SELECT s.rank, s.name, count(*) AS n, sum(s.dur_ns)::BIGINT AS ns,
     sum(hash(coalesce(k.input_shapes, h.input_shapes, '')) % 1000003)::BIGINT AS shapes,
@@ -62,6 +64,24 @@ class Work:
         if int(own[longer].sum()) < broad * int(own[known].sum()):
             extra[:] = 0
         return np.asarray(extra)
+
+    def one_factor(self, rank: int) -> float | None:
+        """How many times as long all of the rank's kernels take, if it is one factor; None: they differ.
+
+        Of names with as many kernels as on the other ranks, which have at least half of the time.
+        """
+        row = self.ranks.index(rank)
+        others = np.array([other != rank for other in self.ranks])
+        typical = self.typical_ns(rank)
+        mine = np.flatnonzero((typical > 0) & (self.count[others] == self.count[row]).all(axis=0))
+        ns = typical[mine]
+        if 2 * ns.sum() < typical.sum() or not len(mine):
+            return None
+        times = self.ns[row][mine] / ns
+        order = np.argsort(times, kind="stable")
+        factor = float(times[order][np.searchsorted(2 * np.cumsum(ns[order]), ns.sum())])
+        near = np.abs(times - factor) <= NEAR * factor
+        return factor if ns[near].sum() >= ALL * ns.sum() else None
 
 
 def work(run: Run) -> Work:

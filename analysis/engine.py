@@ -225,8 +225,7 @@ def judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Findi
         measured = sorted((finding for finding, _ in each), key=lambda finding: -finding.saving_ns)
     except NotMeasured as missing:
         collect_with = its_own(run, missing.collect_with)
-        both = missing.why, missing.why_zh
-        return [], Outcome(detector.name, "not_measured", *both, collect_with, missing.recordable)
+        return [], Outcome(detector.name, "not_measured", missing.why, missing.why_zh, collect_with, missing.recordable)
     except Exception as error:  # a defect of one detector must not take the others' answers away
         why = f"{type(error).__name__}: {error}"
         return [], Outcome(detector.name, "failed", why, why)
@@ -452,15 +451,13 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
     if candidate.replayed and candidate.measured_ns and still:
         bounds = [candidate.measured_ns, whole, *([candidate.ceiling_ns] if candidate.ceiling_ns else ())]
         most = max(saving, min(bounds) // run.step_count)
-    if candidate.most_ns is not None:
-        most = max(most, min(candidate.most_ns, whole) // run.step_count)
+    most = max(most, min(candidate.most_ns or 0, whole) // run.step_count)
     each = RECORDED if not run.stepped else STEP if run.step_count > 1 else ONLY_STEP
     told = {"per": each, "device": run.get(family)}
     numbers = {**told, **candidate.numbers, "saving_ns": saving, "saving_share": share, "step_ns": step}
     words = {lang: filled(texts[candidate.text], numbers, run.get(shares_of)) for lang, texts in detector.text.items()}
     if numbers["per"] == STEP and "only_step" in numbers:
-        words = {lang: Words(said.title, f"{said.advice} {_ONLY_STEP[lang].format_map(numbers)}")
-                 for lang, said in words.items()}  # fmt: skip
+        words = {lang: Words(w.title, f"{w.advice} {_ONLY_STEP[lang].format_map(numbers)}") for lang, w in words.items()}
     if detector.name in OF_IDLE and 0 < MORE * (candidate.measured_ns or 0) < saving * run.step_count:
         words = {lang: Words(said.title, f"{said.advice} {_LATER_GAPS[lang]}") for lang, said in words.items()}
     return Finding(

@@ -75,7 +75,7 @@ _LATER_GAPS = {
     "zh": "收益大于上述空闲时间：主机此后下发更早，后面的空隙也会缩小。",
 }
 #: Of a finding that most steps are without.
-_ONLY_STEP = {
+_ONE_STEP = {
     "en": "Nearly all of it lies in step {only_step}: what is said of each step is the mean.",
     "zh": "几乎全部集中在第 {only_step} 步，上述每步的数值是平均值。",
 }
@@ -457,7 +457,7 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
     numbers = {**told, **candidate.numbers, "saving_ns": saving, "saving_share": share, "step_ns": step}
     words = {lang: filled(texts[candidate.text], numbers, run.get(shares_of)) for lang, texts in detector.text.items()}
     if numbers["per"] == STEP and "only_step" in numbers:
-        words = {lang: Words(w.title, f"{w.advice} {_ONLY_STEP[lang].format_map(numbers)}") for lang, w in words.items()}
+        words = {lang: Words(w.title, f"{w.advice} {_ONE_STEP[lang].format_map(numbers)}") for lang, w in words.items()}
     if detector.name in OF_IDLE and 0 < MORE * (candidate.measured_ns or 0) < saving * run.step_count:
         words = {lang: Words(said.title, f"{said.advice} {_LATER_GAPS[lang]}") for lang, said in words.items()}
     return Finding(

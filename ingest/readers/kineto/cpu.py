@@ -218,7 +218,9 @@ def tasks(draft: Draft, header: Mapping[str, Any], spans: Spans | None) -> int:
 
 
 def _proved(draft: Draft, header: Mapping[str, Any]) -> bool:
-    """Whether only CPUs run or send most of a file, its calls of a driver launch nothing, or its memory is the host's.
+    """Whether only CPUs run or send most of a file, or its calls of a driver launch nothing.
+
+    Or whether most of its results lie on the host.
 
     It lists no devices at all, as old releases do, or a GPU that the job did not use.
     """

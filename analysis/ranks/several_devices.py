@@ -19,19 +19,25 @@ from npulens.analysis.say import duration, share
 #: A device with less work than this share of the busiest one's is not worth a word.
 PART = 0.05
 
-_DEVICES = r"""
+#: Streams of ranks that have several: of most runs there are none, and no span need be looked at.
+_STREAMS = r"""
+    SELECT track FROM track WHERE kind = 'stream' AND regexp_matches(process, '\D\d+$')
+    QUALIFY count(DISTINCT process) OVER (PARTITION BY rank) > 1
+"""
+_WORK = """
     SELECT s.rank, t.process, s.ts_ns, s.ts_ns + s.dur_ns AS end_ns FROM span s JOIN track t USING (track)
-    WHERE s.kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'unknown') AND s.rank IN (
-        SELECT rank FROM track WHERE kind = 'stream' AND regexp_matches(process, '\D\d+$')
-        GROUP BY rank HAVING count(DISTINCT process) > 1
-    ) AND t.kind = 'stream' AND regexp_matches(t.process, '\D\d+$') ORDER BY s.rank, t.process
+    WHERE list_contains($1, s.track) AND s.kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'unknown')
+    ORDER BY s.rank, t.process
 """
 
 
 def devices(run: Run) -> dict[int, dict[str, Intervals]]:
     """rank -> device -> when it worked, of ranks whose process has several; by name."""
-    rows = run.columns(_DEVICES)
     found: dict[int, dict[str, Intervals]] = {}
+    streams = [track for (track,) in run.con.execute(_STREAMS).fetchall()]
+    if not streams:
+        return found
+    rows = run.columns(_WORK, [streams])
     for rank in np.unique(rows["rank"]).tolist():
         mine = rows["rank"] == rank
         worked = {

@@ -156,7 +156,7 @@ def _rank(rows: dict[str, NDArray[np.generic]], queue: dict[str, NDArray[np.gene
 # The calls that launch are there, and only which task each of them launched is not known. A long gap may have no such
 # call until shortly before its end. Then its task was launched either before the gap or by that call. A task that was
 # there would not wait on an idle device, unless for another stream. That does not end just when the host comes back.
-#: A gap this long, and a call so shortly before its end: by chance one in five would be that near.
+#: A gap this long, and its first call so shortly before its end. Of calls at random one gap in twelve would look so.
 LONG_NS, SOON_NS = 1_000_000, 200_000
 
 # Of each rank the kind of span that launches, the most certain that was recorded.

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
 from npulens import ingest
 from npulens.analysis.regression.capture_drift import drift_of
+from npulens.analysis.regression.change import _clock_step_ns
 from npulens.analysis.regression.common_factor import Moved, common_factor
 from npulens.analysis.regression.late import Late, late
 from npulens.analysis.regression.pieces import Measured, OfRank, measure
@@ -141,6 +143,22 @@ def test_a_common_factor_by_hand() -> None:
     assert common_factor([replace(one, reach_ns=None) for one in alike], 0, 0.01) is None
     assert common_factor([replace(one, reach_ns=500.0) for one in alike], 0, 0.01) is None  # all of it may be noise
     assert common_factor([Moved(1000, 1000, 8.0)] * 3, 0, 0.01) is None
+
+
+def test_whole_microseconds_hide_what_short_kernels_change_by() -> None:
+    """Three kernels of 100 us take 5 % longer. Two of 1 us, twelve times, cannot: there is no stamp between 1 and 2."""
+    long = [Moved(100_000, 105_000, 1_000.0, 1_000.0)] * 3
+    short = Moved(12_000, 12_000, 0.0, 12_000.0)
+    assert common_factor([*long, short, short], 0, 0.01) == pytest.approx(15_000 / 324_000)
+    exact = replace(short, blur_ns=12.0)  # in ns they certainly stayed, and two of five are no chance
+    assert common_factor([*long, exact, exact], 0, 0.01) is None
+
+
+def test_what_a_clock_steps_by() -> None:
+    def of(*ns: int) -> int:
+        return _clock_step_ns(pd.DataFrame({"kind": ["kernel"] * len(ns) + ["gap"], "whole_ns": [*ns, 7]}))
+
+    assert of(3_000, 8_000) == 1_000 and of(300_000) == 1_000 and of(1_240, 320) == 40 and of() == 0
 
 
 def ranked(*ranks: tuple[int, int, int]) -> Measured:

@@ -16,6 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from npulens.analysis.look.compare import _means
@@ -168,7 +169,9 @@ def _led(
     """The contributions; kernels that changed by one factor are parts of one."""
     kernels = {key: one for key, one in found.items() if one.kind == "kernel"}
     there = {key: one for key, one in kernels.items() if one.base_ns and one.head_ns and one.members is None}
-    moved = [Moved(one.base_ns, one.head_ns, one.reach_ns) for one in there.values()]
+    blur = max(_clock_step_ns(frame) for frame in frames)
+    moved = [Moved(one.base_ns, one.head_ns, one.reach_ns, blur * max(one.base_count, one.head_count))
+             for one in there.values()]  # fmt: skip
     others = sum(abs(one.delta_ns) for key, one in kernels.items() if key not in there)
     factor = common_factor(moved, others, design.alpha)
     if factor is None:
@@ -183,6 +186,12 @@ def _led(
         tuple(parts), factor,
     )  # fmt: skip
     return [lead, *(one for key, one in found.items() if key not in there)]
+
+
+def _clock_step_ns(frame: pd.DataFrame) -> int:
+    """What every time of a kernel is a multiple of: a microsecond at most, as some profilers stamp."""
+    ns = frame.loc[frame["kind"] == "kernel", "whole_ns"].to_numpy(np.int64)
+    return min(1_000, int(np.gcd.reduce(ns))) if len(ns) else 0
 
 
 def _clock(side: Sequence[Measured]) -> float | None:

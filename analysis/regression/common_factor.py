@@ -4,7 +4,8 @@ A slower clock stretches every kernel alike: thirty contributions of 3 % each ar
 all kernels together. It counts as common where
 
 * it explains at least `EXPLAINED` of what the kernels changed by, kernels that came or went included;
-* no more kernels lie outside their own interval around it than chance puts there;
+* no more kernels lie outside their own interval around it than chance puts there. Stamps of whole microseconds hide
+  less than one of each kernel, and that is no difference;
 * at least `LEAST` kernels moved the same way as it, each beyond its own interval; else a single kernel would do.
 
 Without intervals nothing is known of the noise, and then no factor is said to be common.
@@ -35,6 +36,7 @@ class Moved:
     base_ns: int
     head_ns: int
     reach_ns: float | None
+    blur_ns: float = 0.0  # what the steps of the clock may hide
 
 
 def common_factor(kernels: Sequence[Moved], others_ns: int, alpha: float) -> float | None:
@@ -45,6 +47,7 @@ def common_factor(kernels: Sequence[Moved], others_ns: int, alpha: float) -> flo
     base = np.array([one.base_ns for one in kernels], np.float64)
     delta = np.array([one.head_ns - one.base_ns for one in kernels], np.float64)
     reach = np.array([np.nan if one.reach_ns is None else one.reach_ns for one in kernels], np.float64)
+    blur = np.array([one.blur_ns for one in kernels], np.float64)
     known = np.isfinite(reach)
     changed = float(np.abs(delta).sum()) + others_ns
     if known.sum() < LEAST or not changed:
@@ -53,7 +56,7 @@ def common_factor(kernels: Sequence[Moved], others_ns: int, alpha: float) -> flo
     apart = np.abs(delta - factor * base)
     unexplained = float(apart.sum()) + others_ns
     sure = known & (np.abs(delta) > reach) & (np.sign(delta) == np.sign(factor))
-    outside = int((known & (apart > reach)).sum())
+    outside = int((known & (apart > reach + blur)).sum())
     chance = _by_chance(int(known.sum()), alpha)
     alike = unexplained <= (1 - EXPLAINED) * changed and outside <= chance and int(sure.sum()) >= LEAST
     return factor if alike else None

@@ -136,7 +136,7 @@ _OF_RANK, _OF_RANK_ZH = re.compile(r"(?<=\(){(?:idle|first)_share}(?=\))"), re.c
 _ONLY: _Swaps = (
     (re.compile(r"(?<!out )\b(of|in) (?:each|every|a) step\b(?!')"), r"\1 the step"),
     (re.compile(r"\beach step would\b"), "the step would"),
-    (re.compile(r"(?<=[\w}]) (?:a|each|every) step(?=[:.,;]| \(|$)"), " in the step"),
+    (re.compile(r"(?<=[\w}]) (?:a|each|every) step(?=[:.,;)]| \(|$)"), " in the step"),
     (re.compile(r"每步"), "该步"),
 )
 #: How a sentence about each step says that it happened once.

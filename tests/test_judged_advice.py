@@ -61,7 +61,7 @@ def test_a_chain_is_named_with_its_own_count_and_time() -> None:
     assert (numbers["spent_ns"], numbers["fused_ns"]) == (218_000, 86_000)
     assert found.words["en"].title == (
         "Rank 0: 3 chains of separate kernels take 218 µs in the step, 86.0 µs as one kernel each. "
-        "Most is lost in Add + Exp + Sqrt (2 of them): 152 µs instead of 64.0 µs"
+        "Most is lost in Add + Exp + Sqrt (2 times in the step): 152 µs instead of 64.0 µs"
     )
     assert found.evidence[0].note == "Add ... Sqrt"
 

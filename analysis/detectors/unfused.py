@@ -83,7 +83,7 @@ TEXT = {
         ),
         "several": Words(
             "Rank {ranks}: {chains} chains of separate kernels take {spent_ns} in each step, {fused_ns} as one kernel "
-            "each. Most is lost in {kernels} ({count} of them): {chain_ns} instead of {chain_fused_ns}",
+            "each. Most is lost in {kernels} ({count} times a step): {chain_ns} instead of {chain_fused_ns}",
             "Use {operator}. The tensors between the kernels of a chain are written and read for nothing, "
             "{between_bytes} in each step. That chain is launched by {origin}. What is given back counts launches that "
             "go, too.",
@@ -97,7 +97,7 @@ TEXT = {
         ),
         "several": Words(
             "rank {ranks}：每步 {chains} 串算子没有融合，共 {spent_ns}，逐串融合后约 {fused_ns}；"
-            "损失最多的是 {kernels}（{count} 串）：{chain_ns}，融合后约 {chain_fused_ns}",
+            "损失最多的是 {kernels}（每步 {count} 串）：{chain_ns}，融合后约 {chain_fused_ns}",
             "请使用 {operator_zh}。每串算子之间的张量每步白白读写，共 {between_bytes}。"
             "损失最多的那一串由 {origin_zh} 下发。收益也包含省掉的下发时间。",
         ),

@@ -13,6 +13,7 @@ from npulens.analysis.engine import Check, check
 from npulens.analysis.run import Run
 from npulens.analysis.split import activities
 from npulens.app.text import wording
+from npulens.app.text.snippets import snippet
 from npulens.ingest.store.connection import open_run
 
 OF_IDLE = ("compile", "first_use", "idle_unexplained", "memory_alloc", "profiler_overhead", "sync_stall")
@@ -132,8 +133,18 @@ def test_devices_that_take_turns_are_a_finding(tmp_path: Path) -> None:
     assert one.numbers["devices"] == ["GPU 0 400 µs", "GPU 1 500 µs"]
     assert "Rank 0's 2 devices take turns: for 400 µs of each step (40.0 %)" in one.words["en"].title
     assert {(each.rank, each.ts_ns % 1_000_000, each.dur_ns) for each in one.evidence} == {(0, 100_000, 400_000)}
+    shown = snippet(one)
+    assert shown is not None and "device_map" in shown.before  # and no schedule of a pipeline
     (said,) = [text for text in wording.of_a_part(found, "en") if "devices" in text]
     assert "GPU 0 idles 1.20 ms (60.0 %), GPU 1 idles 1.00 ms (50.0 %)" in said
+
+
+def test_work_before_the_first_step_is_of_no_step(tmp_path: Path) -> None:
+    """Device 1 also works for 300 before each step that was marked; of the first of these, no step holds anything."""
+    found = checked(tmp_path, ((0, 100, 500), (1, 500, 700), (1, -300, 0)))
+    (one,) = [each for each in found.findings if each.detector == "pipeline_bubble"]
+    # 200 and 200 + 300 in the steps: the 300 before step 1 are left out.
+    assert one.numbers["devices"] == ["GPU 0 400 µs", "GPU 1 350 µs"]
 
 
 def test_devices_that_work_at_once_are_no_finding(tmp_path: Path) -> None:

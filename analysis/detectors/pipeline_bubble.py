@@ -44,7 +44,7 @@ from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, W
 from npulens.analysis.limits import limit
 from npulens.analysis.ranks.collectives import collectives
 from npulens.analysis.ranks.exposure import between_stages
-from npulens.analysis.ranks.several_devices import devices, in_turn
+from npulens.analysis.ranks.several_devices import devices, in_turn, worked
 from npulens.analysis.ranks.stages import bubble_ns
 from npulens.analysis.run import Run
 from npulens.analysis.say import duration
@@ -98,7 +98,7 @@ class Limits(limits_.Limits):
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """The stage that waits most, and the rank whose devices take turns most."""
     least = limits.least_share * run.get(steady_ns)
-    lost, rank = max(((in_turn(run, rank).total(), rank) for rank in run.get(devices)), default=(0, -1))
+    lost, rank = max(((in_turn(worked(run, rank)).total(), rank) for rank in run.get(devices)), default=(0, -1))
     if lost and lost >= least:
         yield _in_turn(run, rank)
     found = run.get(between_stages)
@@ -125,14 +125,15 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
 
 
 def _in_turn(run: Run, rank: int) -> Candidate:
-    every, waits = run.get(devices)[rank], in_turn(run, rank)
+    every = worked(run, rank)
+    waits = in_turn(every)
     lost, longest = waits.total(), np.argsort(waits.starts - waits.ends, kind="stable")[:_MOST].tolist()
     step = lost // run.step_count
     return Candidate(
         "pipeline_bubble", "in_turn",
         {
             "rank": rank, "count": len(every), "bubble_ns": step, "bubble_share": of_step(run, step),
-            "devices": [f"{name} {duration(worked.total() / run.step_count)}" for name, worked in every.items()],
+            "devices": [f"{name} {duration(one.total() / run.step_count)}" for name, one in every.items()],
         },
         tuple(Evidence(rank, int(waits.starts[i]), int(waits.ends[i] - waits.starts[i])) for i in longest),
         Change(), "medium", lost, lost, replayed=False,

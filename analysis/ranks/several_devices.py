@@ -6,7 +6,7 @@ file each device under a process of its own that ends with its number, such as G
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from operator import or_
 
@@ -40,26 +40,30 @@ def devices(run: Run) -> dict[int, dict[str, Intervals]]:
     rows = run.columns(_WORK, [streams])
     for rank in np.unique(rows["rank"]).tolist():
         mine = rows["rank"] == rank
-        worked = {
+        found_of = {
             str(name): Intervals.union_of(rows["ts_ns"][of_it], rows["end_ns"][of_it])
             for name in dict.fromkeys(rows["process"][mine].tolist())
             if (of_it := mine & (rows["process"] == name)).any()
         }  # fmt: skip
-        least = PART * max(one.total() for one in worked.values())
-        much = {name: one for name, one in worked.items() if one.total() >= least}
+        least = PART * max(one.total() for one in found_of.values())
+        much = {name: one for name, one in found_of.items() if one.total() >= least}
         if len(much) > 1:
             found[rank] = much
     return found
 
 
-def in_turn(run: Run, rank: int) -> Intervals:
-    """When the one of a rank's devices that works most does not, and another does."""
-    window, worked = run.window(rank), run.get(devices).get(rank, {})
-    if window is None or not worked:
-        return EMPTY
+def worked(run: Run, rank: int) -> dict[str, Intervals]:
+    """When each of a rank's several devices worked within its window, by name; nothing where it has one."""
+    window = run.window(rank)
+    if window is None:
+        return {}
     inside = Intervals.union_of(np.array(window[:1]), np.array(window[1:]))
-    each = [one & inside for one in worked.values()]
-    return reduce(or_, each) - max(each, key=Intervals.total)
+    return {name: one & inside for name, one in run.get(devices).get(rank, {}).items()}
+
+
+def in_turn(each: Mapping[str, Intervals]) -> Intervals:
+    """When the one of some devices that works most does not, and another does."""
+    return reduce(or_, each.values(), EMPTY) - max(each.values(), key=Intervals.total, default=EMPTY)
 
 
 def idle_ns(run: Run, rank: int) -> dict[str, int]:
@@ -68,7 +72,7 @@ def idle_ns(run: Run, rank: int) -> dict[str, int]:
     if window is None:
         return {}
     begin, end = window
-    return {name: worked.gaps(begin, end).total() for name, worked in run.get(devices).get(rank, {}).items()}
+    return {name: one.gaps(begin, end).total() for name, one in run.get(devices).get(rank, {}).items()}
 
 
 def told(run: Run) -> Iterator[tuple[str, str]]:

@@ -16,8 +16,8 @@ class Snippet:
 
 
 #: cause -> its snippet; behind it the kind of conversion, or which sentences of its detector the snippet goes with.
-#: A cause that no line of code can mend has none.
-SNIPPETS: dict[str, Snippet] = {
+#: A cause that no line of code can mend has none; sentences of another cause that none can mend have None.
+SNIPPETS: dict[str, Snippet | None] = {
     "host_late": Snippet(
         "for step, batch in enumerate(loader):\n    loss = train_step(batch)\n    log(metrics(model))",
         "for step, batch in enumerate(loader):\n    loss = train_step(batch)\n"
@@ -174,6 +174,11 @@ SNIPPETS: dict[str, Snippet] = {
         "schedule = ScheduleGPipe(stage, n_microbatches=4)",
         "schedule = Schedule1F1B(stage, n_microbatches=16)",
     ),
+    "pipeline_bubble in_turn": Snippet(
+        'model = AutoModel.from_pretrained(name, device_map="auto")   # layers on devices in turn',
+        "model = DistributedDataParallel(AutoModel.from_pretrained(name).to(rank))   # torchrun --nproc-per-node=2",
+    ),
+    "imbalance slower": None,
     "imbalance": Snippet(
         "sampler = DistributedSampler(data)          # equal numbers of samples",
         "batches = pack_by_tokens(data, tokens_per_rank)   # equal numbers of tokens",

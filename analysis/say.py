@@ -22,7 +22,7 @@ _NO_STEP: _Swaps = (
     (re.compile(r" kernels of (?:each|every|a) step,"), " kernels,"),
     (re.compile(r"(?<!out )\b(of|in) (?:each|every|a|the) step\b(?!')"), r"\1 the recorded time"),
     (re.compile(r"\b(?:each|the) step would\b"), "the recorded time would"),
-    (re.compile(r"(?<=[\w}]) (?:a|each|every) step(?=[:.,;]| \(|$)"), " in the recorded time"),
+    (re.compile(r"(?<=[\w}]) (?:a|each|every) step(?=[:.,;)]| \(|$)"), " in the recorded time"),
     (re.compile(r"设备每步"), "设备在采集时段内"),
     (re.compile(r"每步可缩短"), "采集时段可缩短"),
     (re.compile(r"每步(?:共)?"), "采集时段内"),

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from npulens import ingest
 from npulens.analysis.intervals import Ints
-from npulens.analysis.replay import whatif
+from npulens.analysis.replay import maxplus
 from npulens.analysis.replay.critical import Segment, critical_path
 from npulens.analysis.replay.draft import HOST, KERNEL, LAUNCH, Draft
 from npulens.analysis.replay.graph import graph
-from npulens.analysis.replay.whatif import solve
+from npulens.analysis.replay.maxplus import solve
 from npulens.analysis.run import Run
 from npulens.collectors.simulator.simulated import (
     AscendOptions,
@@ -190,7 +190,7 @@ def test_both_solvers_do_what_the_definition_says(case: tuple[Ints, np.ndarray, 
         reached = [expected[source[e]] + int(lag[e]) for e in range(first[node], first[node + 1])]
         expected.append((max(reached) if reached else 0) + more)
     time = np.empty(len(rest), np.int64)
-    whatif.plain(first, source, lag, rest, time)
+    maxplus.plain(first, source, lag, rest, time)
     assert time.tolist() == expected
     assert solve(first, source, lag, rest).tolist() == expected
 
@@ -201,4 +201,34 @@ def test_an_edge_that_does_not_lead_forward_is_refused(source: list[int]) -> Non
     with pytest.raises(ValueError, match="forward"):
         solve(*parts)
     with pytest.raises(ValueError, match="forward"):
-        whatif.plain(*parts, np.zeros(2, np.int64))
+        maxplus.plain(*parts, np.zeros(2, np.int64))
+
+
+@given(graphs(), st.integers(-(2**40), 2**40))
+def test_both_ways_back_take_the_last_edge_that_decided(
+    case: tuple[Ints, np.ndarray, Ints, Ints], until: int
+) -> None:
+    first, source, lag, rest = case
+    time = solve(first, source, lag, rest)
+    for last in range(len(rest)):
+        expected, node = list[tuple[int, int]](), last
+        while node >= 0 and int(time[node]) > until:
+            decided = [e for e in range(first[node], first[node + 1])
+                       if int(time[source[e]]) + int(lag[e]) == int(time[node]) - int(rest[node])]  # fmt: skip
+            expected.append((node, decided[-1] if decided else -1))
+            node = int(source[decided[-1]]) if decided else -1
+        nodes, edges = maxplus.walk(first, source, lag, rest, time, last, until)
+        assert list(zip(nodes.tolist(), edges.tolist(), strict=True)) == expected
+        plain = np.empty(last + 1, np.int64), np.empty(last + 1, np.int64)
+        count = maxplus.walk_plain(first, source, lag, rest, time, last, until, *plain)
+        assert list(zip(*(part[:count].tolist() for part in plain), strict=True)) == expected
+
+
+def test_a_way_back_along_an_edge_that_does_not_lead_back_is_refused() -> None:
+    if maxplus._native is None:
+        pytest.skip("built without a compiler")
+    parts = np.array([0, 1, 1]), np.array([1], np.int32), np.zeros(1, np.int64), np.zeros(2, np.int64)
+    with pytest.raises(ValueError, match="forward"):
+        maxplus.walk(*parts, np.ones(2, np.int64), 0, 0)
+    with pytest.raises(ValueError, match="length"):
+        maxplus.walk(*parts, np.ones(3, np.int64), 0, 0)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npulens.analysis.idle.host_names import HOST_KINDS, special
-from npulens.analysis.intervals import EMPTY, Intervals, Ints
+from npulens.analysis.intervals import EMPTY, Intervals, Ints, distinct
 from npulens.analysis.run import Run
 
 NONE = -1
@@ -152,7 +152,7 @@ def standing(run: Run) -> dict[int, Intervals]:
     for rank, threads in run.get(hosts).threads.items():
         spans = run.get(hosts).spans(rank)
         mine = np.isin(spans.tracks, threads.tracks(threads.issuing | threads.queue))
-        edges = np.unique(np.concatenate((spans.starts[mine], spans.ends[mine])))
+        edges = distinct(np.concatenate((spans.starts[mine], spans.ends[mine])))
         long = np.flatnonzero(np.diff(edges) >= STANDS_NS)
         still = Intervals(edges[long], edges[long + 1])
         called = mine & (spans.kinds == _RUNTIME) & (spans.ends - spans.starts >= STANDS_NS)

@@ -1,4 +1,4 @@
-/* The forward pass of a max-plus graph: see maxplus.py, which is the same in Python and says what it means. */
+/* A max-plus graph, forward and back: see maxplus.py, which is the same in Python and says what it means. */
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -55,7 +55,66 @@ done:
     return result;
 }
 
-static PyMethodDef methods[] = {{"solve", solve, METH_VARARGS, "Times of all nodes."}, {NULL, NULL, 0, NULL}};
+/* how many nodes it is from the last one back; -1: an edge does not lead forward */
+static int64_t back(int64_t m, const int64_t *first, const int32_t *from, const int64_t *lag, const int64_t *rest,
+                    const int64_t *time, int64_t node, int64_t until, int64_t *nodes, int64_t *edges)
+{
+    int64_t count = 0;
+    while (node >= 0 && time[node] > until) {
+        int64_t begin = first[node], end = first[node + 1], edge = -1;
+        if (begin < 0 || end < begin || end > m)
+            return -1;
+        for (int64_t e = end - 1; e >= begin && edge < 0; e--) {
+            if (from[e] < 0 || from[e] >= node)
+                return -1;
+            if (time[from[e]] + lag[e] + rest[node] == time[node])
+                edge = e;
+        }
+        nodes[count] = node;
+        edges[count++] = edge;
+        node = edge < 0 ? -1 : from[edge];
+    }
+    return count;
+}
+
+static PyObject *walk(PyObject *self, PyObject *args)
+{
+    Py_buffer first, from, lag, rest, time, nodes, edges;
+    PyObject *result = NULL;
+    long long last, until;
+    int64_t count;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*y*y*y*y*LLw*w*", &first, &from, &lag, &rest, &time, &last, &until, &nodes, &edges))
+        return NULL;
+    int64_t n = time.len / 8, m = lag.len / 8;
+    if (first.len != (n + 1) * 8 || from.len != m * 4 || lag.len != m * 8 || rest.len != n * 8 || last >= n ||
+        nodes.len < (last + 1) * 8 || edges.len < (last + 1) * 8) {
+        PyErr_SetString(PyExc_ValueError, "walk: buffers of unequal length");
+        goto done;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    count = back(m, first.buf, from.buf, lag.buf, rest.buf, time.buf, last, until, nodes.buf, edges.buf);
+    Py_END_ALLOW_THREADS
+    if (count < 0)
+        PyErr_SetString(PyExc_ValueError, "walk: an edge does not lead forward");
+    else
+        result = PyLong_FromLongLong(count);
+done:
+    PyBuffer_Release(&first);
+    PyBuffer_Release(&from);
+    PyBuffer_Release(&lag);
+    PyBuffer_Release(&rest);
+    PyBuffer_Release(&time);
+    PyBuffer_Release(&nodes);
+    PyBuffer_Release(&edges);
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"solve", solve, METH_VARARGS, "Times of all nodes."},
+    {"walk", walk, METH_VARARGS, "From a node back along the edges that decided."},
+    {NULL, NULL, 0, NULL},
+};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_maxplus", NULL, -1, methods, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__maxplus(void)

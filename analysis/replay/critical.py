@@ -7,7 +7,6 @@ it then (`held_by`). It also says how much of it stands still whatever one chang
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import overload
@@ -20,6 +19,7 @@ from npulens.analysis.idle.culprit import codes, names
 from npulens.analysis.intervals import Intervals, Ints
 from npulens.analysis.replay.draft import GAP, HOST, LAUNCH, WHAT
 from npulens.analysis.replay.graph import Graph, graph
+from npulens.analysis.replay.maxplus import walk
 from npulens.analysis.replay.whatif import replay
 from npulens.analysis.run import Run
 
@@ -113,10 +113,8 @@ class _Path:
 
 def critical_path(run: Run) -> Chain:
     """The pieces of the longest window, from its begin to its end, without a hole and without overlap."""
-    found = run.get(graph)
-    settled = found.settled
-    path = _walked(found, settled.time, settled.lag, settled.rest)
-    node = path.node[::-1]
+    found, path = run.get(graph), run.get(_recorded)
+    settled, node = found.settled, path.node[::-1]
     return Chain(
         found.ranks, found.offsets, settled.rank[node].astype(np.int64), path.begin[::-1], path.end[::-1],
         _PLACES[path.kind[::-1]], settled.span[node],
@@ -131,8 +129,7 @@ def held_by(run: Run, change: Change) -> Held | None:
     """
     found, made = run.get(graph), replay(run, change)
     settled = found.settled
-    path = _walked(found, *((settled.time, settled.lag, settled.rest) if made is None else (
-        made.time, made.lag, made.rest)))  # fmt: skip
+    path = run.get(_recorded) if made is None else _walked(found, made.time, made.lag, made.rest)
     length = path.end - path.begin
     where = _about(found, change)
     began = settled.time[np.maximum(path.source, 0)]
@@ -169,9 +166,8 @@ def unmovable(run: Run) -> float:
     It is time that nothing explains. It is also what runs without a known launch after the one before on its stream,
     wherever the host was.
     """
-    found = run.get(graph)
+    found, path = run.get(graph), run.get(_recorded)
     settled = found.settled
-    path = _walked(found, settled.time, settled.lag, settled.rest)
     length = path.end - path.begin
     if not length.sum():
         return 0.0
@@ -188,6 +184,12 @@ def _what(kind: int) -> str:
     return WHATS[int(_PLACES[kind])]
 
 
+def _recorded(run: Run) -> _Path:
+    """Of the run as it was recorded."""
+    found = run.get(graph)
+    return _walked(found, found.settled.time, found.settled.lag, found.settled.rest)
+
+
 def _walked(found: Graph, time: Ints, lag: Ints, rest: Ints) -> _Path:
     """Backwards from the end of the longest window, along the edges that decided."""
     settled, none = found.settled, np.zeros(0, np.int64)
@@ -196,10 +198,9 @@ def _walked(found: Graph, time: Ints, lag: Ints, rest: Ints) -> _Path:
         return _Path(none, none, none, none, none)
     index = has[np.argmax(time[found.end[has]] - time[found.begin[has]])]
     begin = int(time[found.begin[index]])
-    deciding = _deciding(found, time, lag, rest)
-    sources = np.where(deciding >= 0, settled.source[np.maximum(deciding, 0)], -1) if len(lag) else deciding
-    node = _back(sources, time, int(found.end[index]), begin)
-    edge, source, at = deciding[node], sources[node], time[node]
+    node, edge = walk(settled.first, settled.source, lag, rest, time, int(found.end[index]), begin)
+    at = time[node]
+    source = np.where(edge >= 0, settled.source[np.maximum(edge, 0)], -1) if len(lag) else edge
     known = edge >= 0
     reached = np.where(known, np.maximum(at - rest[node], begin), begin)
     # Of each node what nothing explains, then what its edge does.
@@ -211,26 +212,6 @@ def _walked(found: Graph, time: Ints, lag: Ints, rest: Ints) -> _Path:
         np.stack((np.full(len(node), _REST), kind), 1).ravel(),
     ))  # fmt: skip
     return _Path(*pieces[:, pieces[2] < pieces[3]])
-
-
-def _back(sources: Ints, time: Ints, node: int, begin: int) -> Ints:
-    """A node, what it waited for, and so on until a moment or until one waited for nothing."""
-    came, when = np.ascontiguousarray(sources).data, np.ascontiguousarray(time).data
-    found = array("q")
-    while node >= 0 and when[node] > begin:
-        found.append(node)
-        node = came[node]
-    return np.array(found, np.int64)
-
-
-def _deciding(found: Graph, time: Ints, lag: Ints, rest: Ints) -> Ints:
-    """Per node the edge that decided when it happened; -1: it waited for nothing."""
-    settled = found.settled
-    target = np.repeat(np.arange(len(time)), np.diff(settled.first))
-    edges = np.flatnonzero(time[settled.source] + lag + rest[target] == time[target])
-    decided = np.full(len(time), -1, np.int64)
-    decided[target[edges]] = edges
-    return decided
 
 
 def _about(found: Graph, change: Change) -> Intervals:

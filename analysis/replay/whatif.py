@@ -8,13 +8,9 @@ saving is a ceiling.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,37 +35,8 @@ from npulens.analysis.replay.draft import (  # fmt: skip
 )
 from npulens.analysis.replay.graph import Graph, graph
 from npulens.analysis.replay.host_edges import HostEdges, host_edges, of_script
+from npulens.analysis.replay.maxplus import solve
 from npulens.analysis.run import Run
-
-_native: Any = None
-if not os.environ.get("NPULENS_PLAIN"):
-    with suppress(ImportError):  # built without a compiler
-        _native = import_module("npulens.analysis.replay._maxplus")
-
-
-def solve(first: Ints, source: NDArray[np.int32], lag: Ints, rest: Ints) -> Ints:
-    """The time of every node."""
-    time = np.empty(len(rest), np.int64)
-    if _native is not None:
-        _native.solve(*(np.ascontiguousarray(part) for part in (first, source, lag, rest)), time)
-    else:
-        plain(first, source, lag, rest, time)
-    return time
-
-
-def plain(first: Ints, source: NDArray[np.int32], lag: Ints, rest: Ints, time: Ints) -> None:
-    """The same without a compiler."""
-    sources, lags, bounds = source.tolist(), lag.tolist(), first.tolist()
-    times: list[int] = []
-    if bounds[-1] > len(lags) or len(sources) != len(lags):
-        raise ValueError("solve: buffers of unequal length")
-    for i, more in enumerate(rest.tolist()):
-        begin, end = bounds[i], bounds[i + 1]
-        if any(not 0 <= sources[e] < i for e in range(begin, end)):
-            raise ValueError("solve: an edge does not lead forward")
-        times.append(max((times[sources[e]] + lags[e] for e in range(begin, end)), default=0) + more)
-    time[:] = times
-
 
 @dataclass(frozen=True)
 class Replay:

@@ -106,6 +106,16 @@ def _solved(draw: Random) -> None:
     for i in range(nodes):
         expected.append(max((expected[j] + gap for j, gap in edges[i]), default=0) + int(rest[i]))
     assert time.tolist() == expected, "the solver is wrong"
+    last, until = nodes - 1, draw.randrange(-5, 200)
+    way = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
+    count = _maxplus.walk(first, source, lag, rest, time, last, until, *way)
+    node, passed = last, 0
+    while node >= 0 and expected[node] > until:
+        reached = [expected[j] + gap + int(rest[node]) == expected[node] for j, gap in edges[node]]
+        edge = int(first[node]) + max(i for i, one in enumerate(reached) if one) if any(reached) else -1
+        assert (int(way[0][passed]), int(way[1][passed])) == (node, edge), "the way back is wrong"
+        passed, node = passed + 1, int(source[edge]) if edge >= 0 else -1
+    assert count == passed, "the way back has another end"
 
 
 def main() -> None:

@@ -187,7 +187,8 @@ class Kinds:
     def there(self, column: str) -> Bools:
         """Of which kinds a column is known."""
         known = self.column(column)
-        return known.code != (known.values.index(None) if None in known.values else len(known.values))
+        there: Bools = known.code != (known.values.index(None) if None in known.values else len(known.values))
+        return there
 
     def _alike(self, columns: tuple[str, ...]) -> Coded[int]:
         """Kinds that are the same in some columns; the value is the first of them."""

@@ -138,11 +138,14 @@ class _Wide:
 
     def __init__(self, run: Run, rank: int) -> None:
         self.run, self.rank = run, rank
+        self.known: dict[str, bool] = {}
 
     def __call__(self, line: str) -> bool:
-        file, _, rest = line.rpartition("(")
-        every, with_it = self.run.get(_stacks)(f"{file}(", rest[rest.find(")") :]).get(self.rank, (0, 0))
-        return every >= ENOUGH and with_it >= SPANS * every
+        if line not in self.known:
+            file, _, rest = line.rpartition("(")
+            every, with_it = self.run.get(_stacks)(f"{file}(", rest[rest.find(")") :]).get(self.rank, (0, 0))
+            self.known[line] = every >= ENOUGH and with_it >= SPANS * every
+        return self.known[line]
 
 
 class _Stacks:
@@ -317,6 +320,7 @@ def spoken(name: str) -> str:
     return found[1] if found else name
 
 
+@lru_cache(maxsize=65536)
 def _short(frame: str) -> str:
     """One's own file by its name; another's by its place in the package."""
     if whose(frame) == OWN or frame.startswith("/"):
@@ -369,6 +373,13 @@ def framed(run: Run) -> ByText:
     return ByText(asked)
 
 
+@lru_cache(maxsize=65536)
+def _lines(stack: str) -> dict[str, tuple[str, ...]]:
+    """The lines of a call stack, by whose code they are."""
+    lines = [line.strip() for line in stack.split("\n")]
+    return {owner: tuple(line for line in lines if whose(line) == owner) for owner in set(map(whose, lines))}
+
+
 def _nowhere(line: str) -> bool:
     return False
 
@@ -376,12 +387,13 @@ def _nowhere(line: str) -> bool:
 def code_of(chain: Sequence[tuple[str, str, str | None]], wide: Callable[[str], bool] = _nowhere) -> Code:
     """The code of open spans (kind, name, call stack), innermost first; `wide` lines of stacks are the program."""
     spans = [name for kind, name, _ in chain if kind == "python"]
-    lines = [line.strip() for _, _, stack in chain if stack for line in stack.split("\n")]
+    stacks = [_lines(stack) for _, _, stack in chain if stack]
     frames: tuple[str, ...] = ()
-    for whose_, of in ((OWN, spans), (OWN, lines), (PACKAGE, spans), (PACKAGE, lines), (FRAMEWORK, spans)):
+    for owner, told_of in ((OWN, slice(None)), (PACKAGE, slice(-1, None)), (FRAMEWORK, slice(1))):
         if not frames:
-            fitting = [frame for frame in of if whose(frame) == whose_ and not (of is lines and wide(frame))]
-            frames = tuple(fitting[-1:] if whose_ == PACKAGE else fitting[:1] if whose_ == FRAMEWORK else fitting)
+            frames = tuple(name for name in spans if whose(name) == owner)[told_of]
+        if not frames and owner != FRAMEWORK:
+            frames = tuple(line for of in stacks for line in of.get(owner, ()) if not wide(line))[told_of]
     op = next((name for kind, name, _ in chain if kind == "cpu_op"), None)
     op = op or next((name for kind, name, _ in chain if kind in ("runtime", "annotation")), None)
     if op and frames and whose(frames[0]) == FRAMEWORK:

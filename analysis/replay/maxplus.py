@@ -53,9 +53,11 @@ def walk(
     Of each node the edge that decided when it happened comes with it; -1: there is none.
     """
     nodes, edges = np.empty(last + 1, np.int64), np.empty(last + 1, np.int64)
-    way = walk_plain if _native is None else _native.walk
-    parts = (np.ascontiguousarray(part) for part in (first, source, lag, rest, time))
-    count = way(*parts, last, until, nodes, edges)
+    if _native is not None:
+        parts = (np.ascontiguousarray(part) for part in (first, source, lag, rest, time))
+        count = int(_native.walk(*parts, last, until, nodes, edges))
+    else:
+        count = walk_plain(first, source, lag, rest, time, last, until, nodes, edges)
     return nodes[:count], edges[:count]
 
 

@@ -38,6 +38,7 @@ from npulens.analysis.replay.host_edges import HostEdges, host_edges, of_script
 from npulens.analysis.replay.maxplus import solve
 from npulens.analysis.run import Run
 
+
 @dataclass(frozen=True)
 class Replay:
     """A replayed run: when each node happens with the change."""

@@ -126,6 +126,21 @@ def test_a_deleted_run_can_be_had_back_and_loaded_again(tmp_path: Path) -> None:
     assert ingest.load(trace, where).runs[0].stored == "new"
 
 
+def test_a_server_knows_nothing_more_of_runs_that_another_process_deleted(tmp_path: Path) -> None:
+    where, known = tmp_path / "store", list[int]()
+    stays = str(ingest.load(kineto(tmp_path / "stays.json"), where).runs[0].run_id)
+    for number in range(8):
+        run_id = str(ingest.load(kineto(tmp_path / f"{number}.json", spans=50 + number), where).runs[0].run_id)
+        assert {run.run_id for run in runs.runs(where)} == {stays, run_id}
+        for one in (stays, run_id):
+            runs.open_run(where, one).close()
+        known.append(sum(where in path.parents for path in (*runs._seen, *seal._LOOKED_AT)))
+        shutil.rmtree(where / run_id)
+    assert known[0] > 20 and len(set(known)) == 1
+    assert [run.run_id for run in runs.runs(where)] == [stays]
+    assert sum(where in path.parents for path in (*runs._seen, *seal._LOOKED_AT)) == known[0] // 2
+
+
 def test_what_is_noted_of_uploads_goes_with_their_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where, trace = tmp_path / "store", kineto(tmp_path / "t.json")
     run_id = ingest.load(trace, where).runs[0].run_id

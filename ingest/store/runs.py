@@ -22,7 +22,7 @@ import shutil
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -107,16 +107,25 @@ def open_store(store: Path) -> Path:
 
 def runs(store: Path) -> list[RunInfo]:
     """Every committed run, newest first."""
-    found = []
+    found, there = [], set[Path]()
     if (bucket := objects.of(store)) is not None:
         _refresh(store, bucket)
     labels = notes.labels(store)
     for entry in store.iterdir() if store.is_dir() else ():
         if entry.name.startswith(".") or not entry.is_dir():
             continue
+        there.add(entry)
         with suppress(FileNotFoundError):  # deleted while we look
             found.append(_row(entry, labels))
+    _forget_gone(entry for entry in list(_seen) if entry.parent == store and entry not in there)
     return sorted(found, key=lambda run: (run.loaded_at, run.run_id), reverse=True)
+
+
+def _forget_gone(gone: Iterable[Path]) -> None:
+    """What is known of runs that are gone, whoever deleted them."""
+    for directory in gone:
+        _seen.pop(directory, None)
+        seal.forget_gone()
 
 
 def _refresh(store: Path, bucket: Mirror, now: bool = False) -> None:

@@ -131,6 +131,13 @@ def forget(path: Path) -> None:
     _LOOKED_AT.pop(path, None)
 
 
+def forget_gone() -> None:
+    """Nothing is known any more of files that are not there."""
+    for path in list(_LOOKED_AT):
+        if not os.path.exists(path):  # nor if it may not be read
+            _LOOKED_AT.pop(path, None)
+
+
 def _sums(document: Mapping[str, Any]) -> dict[str, tuple[int, str]]:
     return {str(name): (int(size), str(digest)) for name, (size, digest) in document.get(STORED, {}).items()}
 

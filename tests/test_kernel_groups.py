@@ -271,7 +271,7 @@ def _of_torch(op: str, *shapes: list[int]) -> Kind:
 )
 def test_what_a_product_of_torch_makes(kind: Kind, made: str, flop: int | None) -> None:
     assert kind.outputs is not None and kind.outputs[0] == (made, 4 * values(made))
-    every = Kinds.of_rows([[getattr(kind, name) for name in COLUMNS]])
+    every = Kinds({name: [getattr(kind, name)] for name in COLUMNS})
     assert every.bytes[0] == kind.bytes
     if flop is not None:
         assert operations(kind) == pytest.approx(flop, rel=1e-12)

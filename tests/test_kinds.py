@@ -76,7 +76,7 @@ def some(seed: int, count: int = 400) -> Kinds:
             kind["input_shapes"] = draw.choice((None, *ODD))
             kind["input_dtypes"] = draw.choice((None, '["float"]', '["float", "float"]', "FLOAT;FLOAT", "[1]", "[", ""))
         rows.append([kind[name] for name in COLUMNS])
-    return Kinds.of_rows(rows)
+    return Kinds(dict(zip(COLUMNS, zip(*rows, strict=True), strict=True)))
 
 
 def _one_by_one(some_: Tensors, at: int) -> list[int] | None:

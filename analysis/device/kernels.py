@@ -83,10 +83,6 @@ _CODES = f"""
     ORDER BY s.rank, s.track, s.ts_ns, s.span_id
 """
 _TEXTS = """
-    WITH chosen AS MATERIALIZED (
-        SELECT unnest(string_split(?, ' ')::BIGINT[]) AS span_id, unnest(string_split(?, ' ')::BIGINT[]) AS host_id,
-            unnest(range(?)) AS place
-    )
     SELECT s.name, k.op_type, k.core, o.name AS op, coalesce(k.input_shapes, h.input_shapes) AS input_shapes,
         coalesce(k.input_dtypes, h.input_dtypes) AS input_dtypes, k.input_formats, k.output_shapes, k.output_dtypes,
         k.output_formats, k.block_num, k.mix_block_num, k.grid, k.block, s.kind = 'memset' AS memset
@@ -151,16 +147,22 @@ def kernels(run: Run) -> Kernels:
     if not stays.all():
         found = {name: values[stays] for name, values in found.items()}
     codes, first, kind = np.unique(found["code"].astype(np.uint64), return_index=True, return_inverse=True)
-    # As one text: a list of as many numbers takes longer to hand over than the rest of the statement.
-    chosen = [" ".join(map(str, found[name][first].tolist())) for name in ("span_id", "host_id")]
-    texts = run.con.execute(_TEXTS, [*chosen, len(codes)]).fetchall() if len(codes) else []
+    # As arrays: a list of as many numbers takes longer to hand over than the rest of the statement.
+    run.con.register("chosen", {
+        "span_id": found["span_id"][first], "host_id": found["host_id"][first], "place": np.arange(len(codes)),
+    })  # fmt: skip
+    try:
+        texts = run.con.execute(_TEXTS).fetchnumpy()
+    finally:
+        run.con.unregister("chosen")
     span_id, rank, track, ts, dur, step, host, host_track, host_ts = (
         found[name].astype(np.int64) for name in (
             "span_id", "rank", "track", "ts_ns", "dur_ns", "step", "host_id", "host_track", "host_ts_ns",
         )
     )  # fmt: skip
     return Kernels(
-        span_id, rank, track, ts, dur, step, kind.astype(np.int64), host, host_track, host_ts, Kinds.of_rows(texts)
+        span_id, rank, track, ts, dur, step, kind.astype(np.int64), host, host_track, host_ts,
+        Kinds({name: values.tolist() for name, values in texts.items()}),
     )
 
 

@@ -151,12 +151,6 @@ class Kinds:
         self._made: dict[int, Kind] = {}
         self._coded: dict[tuple[str, ...], Coded[Any]] = {}
 
-    @staticmethod
-    def of_rows(rows: Sequence[Sequence[Any]]) -> Kinds:
-        """From rows with the columns of a kind."""
-        columns = zip(*rows, strict=True) if rows else ((),) * len(COLUMNS)
-        return Kinds(dict(zip(COLUMNS, columns, strict=True)))
-
     def __len__(self) -> int:
         return len(self._columns["name"])
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pytest
 
-from npulens.analysis.engine import _making_late, joined, said_once, umbrella
 from npulens.analysis.finding import Change, Evidence, Finding, Value, Words
 from npulens.analysis.intervals import Intervals
+from npulens.analysis.problems.because import _making_late, joined, said_once, umbrella
 from npulens.analysis.replay import whatif
 
 if TYPE_CHECKING:
@@ -65,6 +65,36 @@ def test_a_cause_is_not_given_what_another_one_explains_of_a_lateness(
         "en": "Because of it others wait: Rank 0 waits for rank 1.", "zh": "其他卡因此等待：rank 0 在等 rank 1。",
     }  # fmt: skip
     assert all(said.advice == "" for each in found[1:] for said in each.words.values())
+
+
+@pytest.mark.parametrize(("copies", "told", "who"), [
+    (35, [35, 19], ["copy_exposed", "late_rank"]), (45, [54], ["copy_exposed"]), (26, [54], ["late_rank"]),
+])  # fmt: skip
+def test_a_device_that_works_longer_for_two_reasons_is_told_of_both(
+    copies: int, told: list[int], who: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rank comes 54 late, 35 of it by copies: it does not come 54 earlier where they are hidden."""
+
+    def saved(_: object, change: Change) -> int:
+        return 54 if len(change.delays) else copies * (len(change.tasks) > 0)
+
+    monkeypatch.setattr(whatif, "saved_ns", saved)
+    one = np.ones(1, np.int64)
+    late = replace(
+        finding("late_rank", (0, 0, 54)), saving_ns=54, saving_most_ns=60, saving_share=0.54, numbers={"peer": 1},
+        change=Change(delays=one, delay_ns=one), text="busy",
+        words={"en": Words("Rank 0 waits for rank 1", "Compare."), "zh": Words("rank 0 在等 rank 1", "请对比。")},
+    )  # fmt: skip
+    copy = replace(finding("copy_exposed", (1, 0, 30)), saving_ns=copies, change=Change(tasks=one, task_ns=one))
+    found = joined(cast("Run", SimpleNamespace(ranks=(0, 1), step_count=1)), [late, copy])
+    assert [one.saving_ns for one in found if one.cause in who] == told
+    if len(told) == 2:
+        assert (round(found[1].saving_share, 9), found[1].saving_most_ns) == (0.19, 19)
+        assert found[0].words["en"].advice == ""
+        assert found[1].words["en"].advice == (
+            "Compare. Another finding of this rank gives back 35 ns of that; the saving told here is the rest."
+        )
+        assert found[1].words["zh"].advice == "请对比。 其中 35 ns 已计入该卡的另一条结论，此处的收益只是其余部分。"
 
 
 @pytest.mark.parametrize(("ranks", "longest", "en", "zh"), [

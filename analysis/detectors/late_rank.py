@@ -16,8 +16,9 @@ Others are more tokens than the other ranks have, or a lower clock.
 
 ## Limits of the method
 The saving is what is left when the late peer comes together with the last but one. If more ranks come late, the rest
-shows when the first is mended. A captured late rank whose own cause is found is told by that. A slow link before the
-first meeting looks like a late peer. Sends and receives are not counted (see pipeline_bubble).
+shows when the first is mended. A captured late rank whose own cause is found is told by that. Where its device works
+longer for another reason as well, it stays a finding with the rest. A slow link before the first meeting looks like a
+late peer. Sends and receives are not counted (see pipeline_bubble).
 Where a member is missing and no task shows the wait, all of an operator may have been waiting. The saving then has an
 upper end.
 

@@ -1,1 +1,1 @@
-"""The findings of a run as the workspace shows them."""
+"""The findings of a run put together, and what the workspace shows of each."""

@@ -3,7 +3,8 @@
 ## What it measures
 Kernels of one kind and shape while a transfer runs beside them, against the same while none does. Also transfers of one
 kind and size beside compute, against those alone. Both need 5 samples of each, medians that differ by a tenth
-(transfers: by a fifth), and quartiles that lie apart. The excess of the slower ones is what contention takes.
+(transfers: by a fifth), and quartiles that lie apart. Where a rank has too few kernels of a kind, those of other ranks
+that are as long alone count as well. The excess of the slower ones is what contention takes.
 
 ## Why it costs
 A device has one memory and one fabric: a transfer reads and writes the memory that a kernel waits for. Overlap
@@ -41,7 +42,8 @@ from npulens.analysis.run import Run
 from npulens.analysis.steady import of_run, steady_ns
 
 NEEDS = ("collectives", "kernels")
-_BESIDE, _ALONE = 0.5, 0.05  # share of a task's time in which the other runs
+#: Share of its time in which the other runs beside a task: it is beside from the first on, alone up to the second.
+_BESIDE, _ALONE = 0.25, 0.05
 
 TEXT = {
     "en": {
@@ -89,8 +91,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     every, same, beside = run.get(kernels), run.get(identity), _beside(run)
     if not len(every) or beside.max(initial=0.0) < _BESIDE:
         return
-    group = np.where(same >= 0, same * (int(every.rank.max()) + 1) + every.rank, -1)
-    mine = _compared(every.dur, group, beside, limits.least_times, limits.least_count)
+    mine = _of_any_rank(every.dur, same, every.rank, beside, limits)
     found = run.get(packets)
     hidden = 1 - found.bare / np.maximum(found.dur, 1)
     kind = (found.what * 64 + found.size) * (int(found.rank.max(initial=0)) + 1) + found.rank
@@ -135,12 +136,34 @@ def _compared(values: Ints | Floats, group: Ints, share: Floats, times: float, c
     fast = _Ranked.of(values, mine, of, share[mine] <= _ALONE)
     slow = _Ranked.of(values, mine, of, share[mine] >= _BESIDE)
     compared[mine] = True
-    median = fast.median()
+    median, most = fast.median(), fast.quantile(0.75)
     usual[mine] = median[of]
-    clearly = (slow.quantile(0.25) > fast.quantile(0.75)) & (slow.median() >= times * median)
-    beside = clearly[of] & (share[mine] >= _BESIDE)
+    clearly = (slow.quantile(0.25) > most) & (slow.median() >= times * median)
+    # Of a kind that is slower for sure, those that the other side meets for a short time take a part of that.
+    partly = (share[mine] > _ALONE) & (values[mine] > most[of])
+    beside = clearly[of] & ((share[mine] >= _BESIDE) | partly)
     less[mine[beside]] = np.maximum(0, values[mine[beside]] - median[of[beside]]).astype(np.int64)
     return _Compared(less, usual, compared)
+
+
+def _of_any_rank(values: Ints, same: Ints, rank: Ints, share: Floats, limits: Limits) -> _Compared:
+    """By the samples of each rank. Where a rank has too few, by all ranks' that are alike alone.
+
+    A rank that has none alone may be a slower one, and is not compared with others.
+    """
+    of_rank = np.where(same >= 0, same * (int(rank.max()) + 1) + rank, -1)
+    own = _compared(values, of_rank, share, limits.least_times, limits.least_count)
+    every = _compared(values, same, share, limits.least_times, limits.least_count)
+    alone = share <= _ALONE
+    _, which = np.unique(of_rank, return_inverse=True)
+    which = which.ravel()
+    samples = np.maximum(np.bincount(which, alone), 1)
+    mean = (np.bincount(which, np.where(alone, values, 0)) / samples)[which]
+    like = (mean * limits.least_times >= every.usual) & (mean <= every.usual * limits.least_times)
+    theirs = ~own.compared & every.compared & like
+    return _Compared(
+        np.where(theirs, every.less, own.less), np.where(theirs, every.usual, own.usual), own.compared | theirs
+    )
 
 
 @dataclass(frozen=True)

@@ -169,12 +169,13 @@ def page(told: Sequence[Told], most: int) -> str:
     ]
     missed = [f"missed: {fault.cause} {fault.gain_ns / fault.step_ns:.1%} in {fault.case}"
               for fault in faults if fault not in hit]  # fmt: skip
-    low = [
-        f"ceiling below: {fault.cause} {fault.gain_ns / fault.step_ns:.1%} as "
+    wrong = [
+        f"ceiling {where}: {fault.cause} {fault.gain_ns / fault.step_ns:.1%} as "
         f"{(fault.saving_ns or 0) / fault.step_ns:.1%} in {fault.case}"
-        for fault in hit if fault not in full
+        for where, some in (("below", [fault for fault in hit if fault not in full]), ("above", high))
+        for fault in some
     ]  # fmt: skip
-    return "\n".join([*(f"{name:<40} {value}" for name, value in rows), *missed, *low])
+    return "\n".join([*(f"{name:<40} {value}" for name, value in rows), *missed, *wrong])
 
 
 def _enough(fault: Fault) -> bool:

@@ -357,17 +357,18 @@ def _candidate(
     left = np.maximum(left, LEAST_NS).astype(np.int64)
     cut = np.maximum(spent - left, 0)
     order = rows[np.argsort(-spent, kind="stable")]
-    per_kind = np.bincount(every.kind[rows], spent)
-    most = every.kinds[int(np.argmax(per_kind))]
-    biggest = order[every.kind[order] == np.argmax(per_kind)]
-    first = np.concatenate((biggest, order[every.kind[order] != np.argmax(per_kind)]))[:20]
+    names, of_row = np.unique(np.array(every.kinds.types.values, np.str_), return_inverse=True)
+    type_of = of_row.ravel()[every.kinds.types.code]
+    most = int(np.argmax(np.bincount(type_of[every.kind[rows]], spent)))  # one operator launches kernels of many names
+    mine = type_of[every.kind[order]] == most
+    first = np.concatenate((order[mine], order[~mine]))[:20]
     ns, per = every.dur[rows], run.step_count * len(ranks)
     worst = max(int(ns[every.rank[rows] == rank].sum()) for rank in ranks)
     return Candidate(
         "full_precision", text,
         {
             "ranks": said(ranks), "count": -(-len(rows) // per), "kernel_ns": int(ns.sum()) // per,
-            "kernel_share": of_run(run, worst), "type": most.type, "faster": faster.name,
+            "kernel_share": of_run(run, worst), "type": str(names[most]), "faster": faster.name,
             "times": round(faster.times, 1), "tf32_times": _times(here, "tf32"),
             **origins(run, int(every.span_id[first[0]])),
         },

@@ -375,8 +375,11 @@ class Links:
         return set(self.made.of(kind)) if self.made.told(kind) else {UNKNOWN}
 
     def _reads(self, kind: int, made: set[int]) -> bool:
-        """What is not recorded (lists of tensors) could be anything."""
-        return UNKNOWN in made or not self.given.told(kind) or not made.isdisjoint(self.given.of(kind))
+        """What is not recorded (lists of tensors) could be anything. Beside a tensor, one value hands nothing on."""
+        if UNKNOWN in made or not self.given.told(kind):
+            return True
+        given = set(self.given.of(kind))
+        return not made.isdisjoint(given - {1} if max(given, default=0) > 1 else given)
 
     def _follows(self, before: int, kind: int, made: set[int]) -> bool:
         """Twice the same copy or the same function of one tensor are two tensors side by side, as query and key are."""

@@ -24,10 +24,15 @@ _WHOLE = {int, bool}
 NO_TENSOR = {"", "SCALAR", "SCALARLIST", "NONE", "GENERICLIST", "DEVICE"}
 
 
+#: On Windows torch prints the compiler's own name.
+_COMPILER = {"__INT64": "LONG INT"}
+
+
 @lru_cache(maxsize=4096)
 def dtype(name: str) -> str:
     """A type's name without what its printer puts around it: DT_BF16 and c10::BFloat16 are BF16 and BFLOAT16."""
-    return re.sub(r"^(DT_|C10::|TORCH\.)", "", name.strip().upper())
+    bare = re.sub(r"^((STRUCT|CLASS) )?(DT_|C10::|TORCH\.)?", "", name.strip().upper())
+    return _COMPILER.get(bare, bare)
 
 
 @lru_cache(maxsize=65536)

@@ -55,6 +55,18 @@ def test_few_kernels_with_block_counts() -> None:
     assert most[0] == "clean"
 
 
+def test_short_kernels_on_few_cores_are_not_judged() -> None:
+    """20 of 5 us on 4 of 132 cores are 25 % of 400 us; 20 of 3 us are 16.7 % of 360 us, and the rest uses all cores."""
+    large = kernel(11, 10, 300, grid="[132,1,1]")
+    told = outcome("idle_cores", H100, large, *(kernel(20 + at, 310 + 5 * at, 5, grid="[4,1,1]") for at in range(20)))
+    said = "kernels of less than 10.0 µs that use few of the cores have 25.0 % of the time: too short to judge"
+    assert told == ("not_measured", said)
+    fewer = (kernel(20 + at, 310 + 3 * at, 3, grid="[4,1,1]") for at in range(20))
+    assert outcome("idle_cores", H100, large, *fewer)[0] == "clean"
+    full = (kernel(20 + at, 310 + 5 * at, 5, grid="[132,1,1]") for at in range(20))
+    assert outcome("idle_cores", H100, large, *full)[0] == "clean"
+
+
 UNNAMED: dict[int, Any] = {0: {}}
 VECTOR: dict[str, Any] = {"core": "AI_VECTOR_CORE", "op_type": "Cast"}
 

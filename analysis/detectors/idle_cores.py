@@ -24,8 +24,9 @@ the AOE tuner. On CUDA look at split-K and at the tile size.
 ## Limits of the method
 
 A ceiling. A kernel that is bound by memory may be as fast on fewer cores, and an operator that cannot be divided stays.
-Kernels shorter than the limit are launch-bound, not core-bound. Communication that runs beside a kernel on CUDA and
-ROCm holds cores too. Nobody records how many, so some count as held while it runs.
+Kernels shorter than the limit are not judged: a launch is most of them. Where those that use few cores have more than a
+fifth of the time, this is not measured. Communication that runs beside a kernel on CUDA and ROCm holds cores too.
+Nobody records how many, so some count as held while it runs.
 
 The number of cores is a fact of the device (analysis/device/device_facts.toml), told by its name. Without one, block
 counts at which kernels pile up tell it, where a known device has so many cores. Kernels of few blocks tell nothing. A
@@ -65,7 +66,7 @@ from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
 from npulens.analysis.say import number
 from npulens.analysis.steady import steady_ns
-from npulens.analysis.work.judged import enough, most_of_a_rank, some
+from npulens.analysis.work.judged import COVERED, enough, most_of_a_rank, some
 
 NEEDS = ("kernels",)
 
@@ -199,6 +200,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
             raise _unknown(run, every, left)
         what = ("kernels that say how many cores they used", "记录了所用核数的算子")
         enough(run, about, counted, limits.min_share, what)
+        _short(run, every, about, counted & (used <= limits.most_used) & (long < limits.least_ns), used, limits)
     groups = []
     for text, which in (("found", ~derived), ("derived", derived)):
         for rows in by_type(every, np.flatnonzero(bad & which)):
@@ -207,6 +209,18 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     look_up(run, [int(every.span_id[worst_of(every, rows, cut)]) for *_, rows, cut in groups])
     for text, ranks, rows, cut in groups:
         yield _candidate(run, every, text, ranks, rows, cut)
+
+
+def _short(run: Run, every: Kernels, about: Bools, few: Bools, used: Floats, limits: Limits) -> None:
+    """Raises where kernels that are too short to judge and use few cores have too much of the time."""
+    share = int(every.dur[few].sum()) / max(1, int(every.dur[about].sum()))
+    idle = np.rint(every.dur[few] * (1 - used[few])).astype(np.int64)
+    if share > 1 - COVERED and most_of_a_rank(every.rank[few], idle) >= limits.min_share * run.get(steady_ns):
+        least, of = number("_ns", int(limits.least_ns)), number("_share", share)
+        raise NotMeasured(
+            f"kernels of less than {least} that use few of the cores have {of} of the time: too short to judge",
+            f"短于 {least} 且只用少数核的算子占 {of} 的时间，过短，无法判断", None, recordable=False,
+        )  # fmt: skip
 
 
 def _unknown(run: Run, every: Kernels, left: Bools) -> NotMeasured:

@@ -409,8 +409,8 @@ for _lang, ((_words, _instead), _first) in _WHOLE.items():
 _ANY_CODE = ("found", "besides", "scattered")
 #: Sentences about what was not recorded.
 _UNRECORDED = ("inside", "between", "before", "after")
-#: Operators that the model is made of: most of them are needed where they are.
-_OF_THE_MODEL = re.compile(r"^(aten|torch|autograd|cudnn|c10d)::|^Optimizer\.|Backward\d*$")
+#: Operators and autograd functions that the model is made of: most of them are needed where they are.
+_OF_THE_MODEL = re.compile(r"^\w+::|^Optimizer\.|Backward\d*$|^_?[A-Z]\w*$")
 LONG_NS = 500_000
 #: A stall is so many times as long as any other call of its operator, and lies in one of so many operators.
 _STALL_TIMES, _STALLED = 20, 2
@@ -499,12 +499,12 @@ def _text(run: Run, found: Blame) -> str:
     if found.scattered or (of_the_model and not large and small):
         largest = inside.largest.ns if inside is not None and inside.largest is not None else 0
         return "besides" if largest * run.step_count >= _LARGE * found.measured_ns else "scattered"
-    if inside is None or inside.call is None or not of_the_model or 2 * inside.runtime[1] >= inside.ns:
+    if inside is None or inside.call is None or 2 * inside.runtime[1] >= inside.ns:
         if _IN_FRAMEWORK.match(code):
             return "backward" if _BACKWARD.search(code) else "framework"
         return "found"  # a call of the runtime within the operator says itself what holds the host up
-    if 2 * inside.own_ns < inside.ns:
-        return "holds"
+    if 2 * inside.own_ns < inside.ns and not inside.silent:
+        return "holds" if of_the_model else "found"
     return "draws" if _RANDOM.search(code) and run.get(family) != "cpu" else "inside"
 
 

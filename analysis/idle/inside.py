@@ -99,6 +99,11 @@ class Inside:
     stalls: tuple[Stall, ...] = ()  # of all, the longest first
 
     @property
+    def silent(self) -> bool:
+        """Whether the code is a range that the job marked, and in most of its time no operator was recorded."""
+        return ".py(" not in self.code and 2 * (self.whole_ns - self.between_ns) <= self.ns
+
+    @property
     def besides(self) -> dict[str, list[str] | float | None]:
         """What else the host was in, as the numbers of a finding hold it; shares of all of the time."""
         whole = max(1, self.whole_ns)

@@ -67,6 +67,30 @@ def test_short_kernels_on_few_cores_are_not_judged() -> None:
     assert outcome("idle_cores", H100, large, *full)[0] == "clean"
 
 
+def test_several_small_losses_do_not_make_the_rest_fine() -> None:
+    """Of 1000 us three types lose 6 us each, and 964 us do not say their blocks: one finding needs 10 us."""
+    each = (kernel(20 + at, 10 + 12 * at, 12, grid="[66,1,1]") for at in range(3))
+    told = outcome("idle_cores", H100, *each, kernel(11, 46, 964))
+    said = "kernels that say how many cores they used have only 3.6 % of the time that this check is about"
+    assert told == ("not_measured", said)
+
+
+def test_several_slow_operators_do_not_make_the_rest_fine() -> None:
+    """Four types of 2 x 20 us move 3 MB each, and 4840 of 5000 us tell no shapes: one finding needs 50 us.
+
+    Of 20 us some 12 are lost. The sizes differ, so that no type reads what another wrote.
+    """
+    def small(number: int) -> dict[str, Any]:
+        kind, size = ("Add", "Mul", "Sub", "Maximum")[number // 2], f"250,{1000 + number // 2}"
+        tensors = {"input_shapes": f"{size};{size}", "input_dtypes": "FLOAT;FLOAT", "output_shapes": size}
+        return kernel(20 + number, 10 + 20 * number, 20, op_type=kind, core="AI_VECTOR_CORE", output_dtypes="FLOAT",
+                      **tensors)  # fmt: skip
+
+    rest = kernel(11, 170, 4840, op_type="MatMulV2", core="AI_CORE")
+    told = outcome("low_efficiency", NPU, *map(small, range(8)), rest)
+    assert told[0] == "not_measured" and "not recorded, most in MatMulV2" in told[1], told
+
+
 UNNAMED: dict[int, Any] = {0: {}}
 VECTOR: dict[str, Any] = {"core": "AI_VECTOR_CORE", "op_type": "Cast"}
 

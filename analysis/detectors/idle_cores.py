@@ -192,20 +192,19 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         raise _unknown(run, every, split)
     used = np.where(derived, by_cycles.count / np.maximum(1, by_cycles.cores), _beside(run, found, limits.held_cores))
     bad = (used <= limits.most_used) & (long >= limits.least_ns)
-    lost = np.rint(long[bad] * (1 - used[bad])).astype(np.int64)
-    little = most_of_a_rank(every.rank[bad], lost) < limits.min_share * run.get(steady_ns)
-    if little:
-        left = split & ~found.judged
-        if most_of_a_rank(every.rank[left], every.dur[left]) >= limits.min_share * run.get(steady_ns):
-            raise _unknown(run, every, left)
-        what = ("kernels that say how many cores they used", "记录了所用核数的算子")
-        enough(run, about, counted, limits.min_share, what)
-        _short(run, every, about, counted & (used <= limits.most_used) & (long < limits.least_ns), used, limits)
     groups = []
     for text, which in (("found", ~derived), ("derived", derived)):
         for rows in by_type(every, np.flatnonzero(bad & which)):
             cut = np.rint(long[rows] * (1 - used[rows])).astype(np.int64)
             groups += [(text, said(ranks), rows[of], cut[of]) for ranks, of in by_rank(every.rank[rows], cut)]
+    least = limits.min_share * run.get(steady_ns)
+    if all(most_of_a_rank(every.rank[rows], cut) < least for *_, rows, cut in groups):
+        left = split & ~found.judged
+        if most_of_a_rank(every.rank[left], every.dur[left]) >= least:
+            raise _unknown(run, every, left)
+        what = ("kernels that say how many cores they used", "记录了所用核数的算子")
+        enough(run, about, counted, limits.min_share, what)
+        _short(run, every, about, counted & (used <= limits.most_used) & (long < limits.least_ns), used, limits)
     look_up(run, [int(every.span_id[worst_of(every, rows, cut)]) for *_, rows, cut in groups])
     for text, ranks, rows, cut in groups:
         yield _candidate(run, every, text, ranks, rows, cut)

@@ -182,11 +182,9 @@ class _Calls:
 
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
-    slow = list(_fallbacks(run))
-    yield from slow
-    told = any((one.measured_ns or 0) >= limits.min_share * run.get(steady_ns) for one in slow)
+    slow, least = list(_fallbacks(run)), limits.min_share * run.get(steady_ns)
     every, done = run.get(kernels), run.get(operators)
-    if not told:
+    if not _any(slow, least):
         some(~_theirs(done)[done.of] & every.of(~every.kinds.memset))
     judged = ~np.isnan(done.times.share) & (done.times.surely != "") & ~_theirs(done)
     mine = judged[done.of] & ~run.get(claimed) & (run.get(stalled).way < 0) & (every.dur > 0)
@@ -194,15 +192,21 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         mine[known.rows] = False
     found, quick, cut = _cuts(run, every, mine, limits)
     rows = np.flatnonzero(cut)
-    if not told and most_of_a_rank(every.rank[rows], cut[rows]) < limits.min_share * run.get(steady_ns):
-        _measured(run, judged, limits)
     called = done.of[rows]
     place = {name: at for at, name in enumerate(sorted({done.names[one] for one in np.unique(called).tolist()}))}
     number = np.array([place.get(name, -1) for name in done.names], np.int64)[called]
     for at in range(len(place)):
         those = rows[number == at]
         for ranks, here in by_rank(every.rank[those], cut[those]):
-            yield _candidate(run, every, ranks, those[here], cut[those[here]], quick[found.of])
+            slow.append(_candidate(run, every, ranks, those[here], cut[those[here]], quick[found.of]))
+    if not _any(slow, least):
+        _measured(run, judged, limits)
+    yield from slow
+
+
+def _any(slow: list[Candidate], least: float) -> bool:
+    """Whether one alone is worth telling: many that are not say nothing of the time that could not be judged."""
+    return any((one.measured_ns or 0) >= least for one in slow)
 
 
 def _fallbacks(run: Run) -> Iterator[Candidate]:

@@ -135,10 +135,10 @@ def fused(run: Run) -> Ints:
 
 
 def _most(run: Run) -> int:
-    """What fusing every chain gives a rank back at most, with the launches and gaps that would be gone."""
-    every, ordinary = run.get(kernels), run.get(launch_costs).ordinary_ns
-    rows = np.concatenate([np.zeros(0, np.int64), *(prices.rows for prices in run.get(_priced).values())])
-    return most_of_a_rank(every.rank[rows], run.get(fused)[rows] + ordinary + MOST_GAP_NS)
+    """What fusing the chains of one operator gives a rank back at most, with launches and gaps that would be gone."""
+    every, ordinary, cut = run.get(kernels), run.get(launch_costs).ordinary_ns, run.get(fused)
+    of_each = (prices.rows for prices in run.get(_priced).values())
+    return max((most_of_a_rank(every.rank[rows], cut[rows] + ordinary + MOST_GAP_NS) for rows in of_each), default=0)
 
 
 def _priced(run: Run) -> dict[str, Priced]:

@@ -91,6 +91,25 @@ def test_several_slow_operators_do_not_make_the_rest_fine() -> None:
     assert told[0] == "not_measured" and "not recorded, most in MatMulV2" in told[1], told
 
 
+def test_several_small_conversions_do_not_make_the_rest_fine() -> None:
+    """Of 1000 us a cast takes 8 and a transposition 8, and 984 have names of their own: one finding needs 10 us."""
+    each = [kernel(20 + at, 10 + 8 * at, 8, op_type=kind, core="AI_VECTOR_CORE", input_shapes="9,9",
+                   input_dtypes="FLOAT", output_shapes="9,9", output_dtypes="FLOAT16")
+            for at, kind in enumerate(("Cast", "Transpose"))]  # fmt: skip
+    told = outcome("layout_conversion", NPU, *each, kernel(11, 26, 984, core="AI_CORE"))
+    assert told[0] == "not_measured" and "kernels whose type was recorded have only 1.6 % of the time" in told[1], told
+
+
+def test_several_small_stalls_do_not_make_the_rest_fine() -> None:
+    """Of 5000 us two types of 60 are idle for most of it, and the pipes of 4880 were not counted."""
+    stalls = [kernel(20 + at, 10 + 60 * at, 60, op_type=kind, core="AI_CORE") for at, kind in enumerate(("Aa", "Bb"))]
+    pmu = [{"rank": 0, "span_id": 20 + at, "metric": name, "value": value}
+           for at in range(2) for name, value in (("aic_mac_ratio", 0.3), ("aic_mte2_ratio", 0.3))]  # fmt: skip
+    case = {"rank": NPU, "spans": [STEP, *stalls, kernel(11, 130, 4880, core="AI_CORE")], "tables": {"pmu": pmu}}
+    (found,) = check(connection(case), only=["pipe_stall"]).outcomes
+    assert (found.outcome, found.reason) == ("not_measured", "how busy the pipes were was not counted for most kernels")
+
+
 UNNAMED: dict[int, Any] = {0: {}}
 VECTOR: dict[str, Any] = {"core": "AI_VECTOR_CORE", "op_type": "Cast"}
 

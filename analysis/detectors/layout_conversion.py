@@ -103,12 +103,16 @@ ADVICE = {
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     every = run.get(kernels)
     found = every.of(run.get(conversions).map(lambda one: one is not None).flags())
-    if most_of_a_rank(every.rank[found], every.dur[found]) < limits.min_share * run.get(steady_ns):
+    groups = [
+        (name, ranks, rows[those]) for name, _ in CONVERSIONS
+        for rows in (np.flatnonzero(every.of(run.get(conversions).equal(name))),)
+        for ranks, those in by_rank(every.rank[rows], every.dur[rows])
+    ]  # fmt: skip
+    least = limits.min_share * run.get(steady_ns)
+    if all(most_of_a_rank(every.rank[rows], every.dur[rows]) < least for *_, rows in groups):
         _told(run, every, found, limits.min_share)
-    for name, _ in CONVERSIONS:
-        rows = np.flatnonzero(every.of(run.get(conversions).equal(name)))
-        for ranks, those in by_rank(every.rank[rows], every.dur[rows]):
-            yield _candidate(run, every, name, ranks, rows[those])
+    for name, ranks, rows in groups:
+        yield _candidate(run, every, name, ranks, rows)
 
 
 def _told(run: Run, every: Kernels, found: Bools, min_share: float) -> None:

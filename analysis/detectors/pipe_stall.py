@@ -153,17 +153,17 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     least_ns = _least_ns(run, limits.least_ns)
     found = stalled(run, least_ns, limits.most_busy)
     slow = np.flatnonzero(found.cut)
-    if most_of_a_rank(every.rank[slow], found.cut[slow]) < limits.min_share * run.get(steady_ns):
+    groups = [
+        (text, ranks, rows[those]) for way, text in enumerate(_WAYS)
+        for rows in by_type(every, slow[found.way[slow] == way])
+        for ranks, those in by_rank(every.rank[rows], found.cut[rows])
+    ]  # fmt: skip
+    least = limits.min_share * run.get(steady_ns)
+    if all(most_of_a_rank(every.rank[rows], found.cut[rows]) < least for *_, rows in groups):
         _measured(every, found, least_ns)
-    for way, text in enumerate(_WAYS):
-        here = slow[found.way[slow] == way]
-        groups = [
-            (ranks, rows[those]) for rows in by_type(every, here)
-            for ranks, those in by_rank(every.rank[rows], found.cut[rows])
-        ]  # fmt: skip
-        look_up(run, [int(every.span_id[worst_of(every, rows, found.cut[rows])]) for _, rows in groups])
-        for ranks, rows in groups:
-            yield _candidate(run, every, found, text, ranks, rows)
+    look_up(run, [int(every.span_id[worst_of(every, rows, found.cut[rows])]) for *_, rows in groups])
+    for text, ranks, rows in groups:
+        yield _candidate(run, every, found, text, ranks, rows)
 
 
 def stalled(run: Run, least_ns: float = Limits.least_ns, most_busy: float = Limits.most_busy) -> Stalled:

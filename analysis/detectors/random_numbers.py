@@ -100,11 +100,13 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         mine = rows[here]
         ns = every.dur[mine]
         whole = most_of_a_rank(every.rank[mine], ns)
-        kind = int(np.bincount(every.kind[mine], ns).argmax())
-        longest = mine[every.kind[mine] == kind][0]
+        spent = np.bincount(every.kind[mine], ns)
+        kinds = [every.kinds[kind] for kind in np.argsort(-spent, kind="stable")[: np.count_nonzero(spent)].tolist()]
+        longest = mine[every.kind[mine] == spent.argmax()][0]
+        shapes = {spoken(kind.input_shapes) for kind in kinds}
         numbers: dict[str, Value] = {
-            "ranks": said(ranks), "type": every.kinds[kind].type.removeprefix("aten::"),
-            "shapes": spoken(every.kinds[kind].input_shapes) or None,
+            "ranks": said(ranks), "type": ", ".join(dict.fromkeys(kind.type.removeprefix("aten::") for kind in kinds)),
+            "shapes": shapes.pop() or None if len(shapes) == 1 else None,
             "count": of_a_step(run, every, mine)["count"], "kernel_ns": whole // max(1, run.step_count),
             "kernel_share": of_run(run, whole), **origins(run, int(every.span_id[longest])),
         }  # fmt: skip

@@ -92,7 +92,11 @@ def single(said: str) -> str:
         noun = {"copie": "copy", "launche": "launch"}.get(noun, noun)
         return f"1 {kind}{noun}{where}" + (f" {_ALONE.get(verb, verb + 's')}" if verb else "")
 
-    return _ONE.sub(one, said)
+    return _ONCE_EACH.sub("once", _ONE.sub(one, said))
+
+
+#: So often, not so many times as much.
+_ONCE_EACH = re.compile(r"(?<![\d.,])1 times\b(?! (?:as|the|longer|what|its|their|more|of)\b)")
 
 
 #: What a number is per: a step, the only one, the whole recorded time (no step was marked), or it happened once.

@@ -67,11 +67,12 @@ def test_a_cause_is_not_given_what_another_one_explains_of_a_lateness(
     assert all(said.advice == "" for each in found[1:] for said in each.words.values())
 
 
-@pytest.mark.parametrize(("copies", "told", "who"), [
-    (35, [35, 19], ["copy_exposed", "late_rank"]), (45, [54], ["copy_exposed"]), (26, [54], ["late_rank"]),
+@pytest.mark.parametrize(("cause", "copies", "told", "who"), [
+    ("copy_exposed", 35, [35, 19], ["copy_exposed", "late_rank"]), ("copy_exposed", 45, [54], ["copy_exposed"]),
+    ("copy_exposed", 26, [54], ["late_rank"]), ("expert_imbalance", 35, [35], ["expert_imbalance", "late_rank"]),
 ])  # fmt: skip
 def test_a_device_that_works_longer_for_two_reasons_is_told_of_both(
-    copies: int, told: list[int], who: list[str], monkeypatch: pytest.MonkeyPatch
+    cause: str, copies: int, told: list[int], who: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rank comes 54 late, 35 of it by copies: it does not come 54 earlier where they are hidden."""
 
@@ -85,7 +86,7 @@ def test_a_device_that_works_longer_for_two_reasons_is_told_of_both(
         change=Change(delays=one, delay_ns=one), text="busy",
         words={"en": Words("Rank 0 waits for rank 1", "Compare."), "zh": Words("rank 0 在等 rank 1", "请对比。")},
     )  # fmt: skip
-    copy = replace(finding("copy_exposed", (1, 0, 30)), saving_ns=copies, change=Change(tasks=one, task_ns=one))
+    copy = replace(finding(cause, (1, 0, 30)), saving_ns=copies, change=Change(tasks=one, task_ns=one))
     found = joined(cast("Run", SimpleNamespace(ranks=(0, 1), step_count=1)), [late, copy])
     assert [one.saving_ns for one in found if one.cause in who] == told
     if len(told) == 2:

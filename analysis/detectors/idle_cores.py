@@ -63,10 +63,11 @@ from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Word
 from npulens.analysis.idle.blame import said
 from npulens.analysis.idle.origin import look_up, origin
 from npulens.analysis.intervals import Ints
+from npulens.analysis.limits import COVERED
 from npulens.analysis.run import Run
 from npulens.analysis.say import number
 from npulens.analysis.steady import steady_ns
-from npulens.analysis.work.judged import COVERED, enough, most_of_a_rank, some
+from npulens.analysis.work.judged import enough, most_of_a_rank, some
 
 NEEDS = ("kernels",)
 

@@ -53,7 +53,7 @@ def joined(run: Run, findings: Sequence[Finding]) -> list[Finding]:
         cause = max(own, key=lambda one: one.saving_ns)
         others = [one for one in kept if one is not late]
         saving, place = _with_lateness(run, cause, late, others), kept.index(cause)
-        if late.text == "busy" and _is_worth_telling(late, saving - cause.saving_ns):
+        if late.text == "busy" and cause.cause not in _MOVED and _is_worth_telling(late, saving - cause.saving_ns):
             kept[kept.index(late)] = _rest_of(late, saving - cause.saving_ns)
             continue
         if cause.saving_ns < saving and cause.cause not in _MOVED:

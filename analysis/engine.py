@@ -44,7 +44,7 @@ from npulens.analysis.finding import STEP as OF_STEP
 from npulens.analysis.finding import Candidate, Change, Finding, NotMeasured, Words, severity, together
 from npulens.analysis.idle.behind import as_judged
 from npulens.analysis.limits import COVERED, Limits, overridden
-from npulens.analysis.problems.because import joined, said_once, umbrella
+from npulens.analysis.problems.because import joined, said_once, umbrella, without_implied
 from npulens.analysis.quality import Quality, quality
 from npulens.analysis.ranks.several_devices import hidden as behind_others
 from npulens.analysis.replay import whatif
@@ -171,7 +171,7 @@ def check(con: duckdb.DuckDBPyConnection, only: Iterable[str] | None = None, set
         outcomes.append(outcome)
     of_steps = [finding for finding in found if finding.measure == OF_STEP]
     of_requests = judging.once(run, [finding for finding in found if finding.measure != OF_STEP])
-    stepwise = tuple(_capped(run, umbrella(said_once(joined(run, of_steps)), run.step_ns)))
+    stepwise = tuple(_capped(run, umbrella(said_once(without_implied(run, joined(run, of_steps))), run.step_ns)))
     saved = _all_saved(run, stepwise) if stepwise else 0
     ranked = (*of_requests, *stepwise)
     looked_for = {outcome.detector for outcome in outcomes} | {each.name for each in elsewhere}

@@ -11,7 +11,7 @@ import pytest
 
 from npulens.analysis.finding import Change, Evidence, Finding, Value, Words
 from npulens.analysis.intervals import Intervals
-from npulens.analysis.problems.because import _making_late, joined, said_once, umbrella
+from npulens.analysis.problems.because import _making_late, joined, said_once, umbrella, without_implied
 from npulens.analysis.replay import whatif
 
 if TYPE_CHECKING:
@@ -96,6 +96,28 @@ def test_a_device_that_works_longer_for_two_reasons_is_told_of_both(
             "Compare. Another finding of this rank gives back 35 ns of that; the saving told here is the rest."
         )
         assert found[1].words["zh"].advice == "请对比。 其中 35 ns 已计入该卡的另一条结论，此处的收益只是其余部分。"
+
+
+@pytest.mark.parametrize(("idle_share", "on_rank", "more", "stays"), [
+    (0.0004, 0, 0, False), (0.0004, 0, 1, True), (0.02, 0, 0, True), (0.0004, 1, 0, True),
+])  # fmt: skip
+def test_synchronising_calls_of_an_allocation_are_no_finding_of_their_own(
+    idle_share: float, on_rank: int, more: int, stays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a step of 100 the device waits 7 for allocations; without the calls in them it would wait 6 less."""
+    here, one = Intervals(np.array([0]), np.array([1])), np.ones(1, np.int64)
+
+    def saved(_: object, change: Change) -> int:
+        return max(7 * (on_rank in change.host or 0 in change.host), 6 * len(change.syncs)) + more * len(change.syncs)
+
+    monkeypatch.setattr(whatif, "saved_ns", saved)
+    memory = replace(finding("memory_alloc", (0, 0, 7)), saving_ns=7, change=Change(host={0: here}))
+    sync = replace(
+        finding("sync_stall", (on_rank, 0, 1)), saving_ns=6, saving_share=0.06, numbers={"idle_share": idle_share},
+        change=Change(syncs=one),
+    )  # fmt: skip
+    run = cast("Run", SimpleNamespace(ranks=(0, 1), step_count=1))
+    assert without_implied(run, [memory, sync]) == ([memory, sync] if stays else [memory])
 
 
 @pytest.mark.parametrize(("ranks", "longest", "en", "zh"), [

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from npulens.analysis.causes import OF_EXPOSED
+from npulens.analysis.causes import OF_EXPOSED, OF_IDLE
 from npulens.analysis.finding import Evidence, Finding, Words, severity, together
 from npulens.analysis.idle.blame import listed
 from npulens.analysis.intervals import Intervals
@@ -120,6 +120,29 @@ def _with_lateness(run: Run, cause: Finding, late: Finding, findings: Sequence[F
     mended = together((cause.change, *others))
     left = whatif.saved_ns(run, mended | late.change) - whatif.saved_ns(run, mended)
     return min(late.saving_ns, cause.saving_ns + max(0, left) // run.step_count)
+
+
+def without_implied(run: Run, findings: Sequence[Finding]) -> list[Finding]:
+    """Without synchronising calls that belong to what another finding mends.
+
+    The device hardly waits for them itself, and once the larger findings of their ranks are mended they give back
+    nothing more: such are the calls that an allocation or a compilation makes.
+    """
+    kept = list(findings)
+    for sync in [one for one in findings if one.cause == "sync_stall"]:
+        share = sync.numbers.get("idle_share")
+        if not isinstance(share, float) or share >= Limits.min_share:
+            continue
+        ranks = {each.rank for each in sync.evidence}
+        larger = [one.change for one in kept if one.cause in OF_IDLE and one.saving_ns > sync.saving_ns
+                  and ranks <= {each.rank for each in one.evidence}]  # fmt: skip
+        if not larger:
+            continue
+        mended = together(larger)
+        more = whatif.saved_ns(run, mended | sync.change) - whatif.saved_ns(run, mended)
+        if more // run.step_count * sync.saving_share < Limits.min_share * sync.saving_ns:
+            kept.remove(sync)
+    return kept
 
 
 def said_once(findings: Sequence[Finding]) -> list[Finding]:

@@ -125,8 +125,8 @@ def _with_lateness(run: Run, cause: Finding, late: Finding, findings: Sequence[F
 def without_implied(run: Run, findings: Sequence[Finding]) -> list[Finding]:
     """Without synchronising calls that belong to what another finding mends.
 
-    The device hardly waits for them itself, and once the larger findings of their ranks are mended they give back
-    nothing more: such are the calls that an allocation or a compilation makes.
+    The device hardly waits for them itself. Once the larger findings of their ranks are mended, they give back nothing
+    more. Such are the calls that an allocation or a compilation makes.
     """
     kept = list(findings)
     for sync in [one for one in findings if one.cause == "sync_stall"]:

@@ -78,6 +78,12 @@ _ONE_STEP = {
     "en": "Nearly all of it lies in step {only_step}: what is said of each step is the mean.",
     "zh": "几乎全部集中在第 {only_step} 步，上述每步的数值是平均值。",
 }
+#: Of a host that was late once, in the first recorded step.
+_FIRST_STEP = {
+    "en": "It happened once, in the first recorded step: first use of an operator or a library looks like this. Later "
+    "steps do not pay it.",
+    "zh": "只在采集的第一步出现过一次：算子或库首次使用时常会这样，后续各步不再产生这笔开销。",
+}
 #: Of a finding: another of its kind of which the replay gives nothing back.
 _HIDDEN = {
     "en": "There is more of the kind, hidden until other limits are gone: {what}.",
@@ -455,6 +461,8 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
     words = {lang: filled(texts[candidate.text], numbers, run.get(shares_of)) for lang, texts in detector.text.items()}
     if numbers["per"] == STEP and "only_step" in numbers:
         words = {lang: Words(w.title, f"{w.advice} {_ONE_STEP[lang].format_map(numbers)}") for lang, w in words.items()}
+    if _late_in_first_step(run, candidate):
+        words = {lang: Words(said.title, f"{said.advice} {_FIRST_STEP[lang]}") for lang, said in words.items()}
     if detector.name in OF_IDLE and 0 < MORE * (candidate.measured_ns or 0) < saving * run.step_count:
         words = {lang: Words(said.title, f"{said.advice} {_LATER_GAPS[lang]}") for lang, said in words.items()}
     return Finding(
@@ -462,6 +470,21 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
         saving, most, share, candidate.confidence, numbers, candidate.evidence, candidate.change, text=candidate.text,
         replayed=candidate.replayed,
     )  # fmt: skip
+
+
+#: Sentences of a late host that do not say what else may be the reason where it happened once.
+_LATE_ONCE = ("found", "scattered", "holds", "besides")
+
+
+def _late_in_first_step(run: Run, candidate: Candidate) -> bool:
+    """Whether the host was late once, in the first of several steps that were recorded."""
+    if candidate.cause != "host_late" or candidate.text.removesuffix(" graphed") not in _LATE_ONCE:
+        return False
+    if candidate.numbers.get("per") != ONCE or not candidate.evidence:
+        return False
+    where = candidate.evidence[0]
+    steps = run.steps.get(where.rank, ())
+    return len(steps) > 1 and where.ts_ns < steps[0].ts_ns + steps[0].dur_ns
 
 
 def _capped(run: Run, ranked: list[Finding]) -> Iterator[Finding]:

@@ -3,7 +3,8 @@
 tests/cases/<detector>.yaml is a list of cases: a table case (tests/tablecase.py) with `name`,
 `expect` (found, clean, not_measured) and, where found, any of `cause`, `saving_us` (exact),
 `saving_within` ([least, most] in us), `on_rank` (of the evidence), `at` (a moment in us that the evidence covers),
-`says` (a piece of the English title), `advises` (of the advice), `count` (findings), `limits` (overrides).
+`says` (a piece of the English title), `advises` and `never_advises` (of the advice), `count` (findings), `limits`
+(overrides).
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ def _agrees(said: Check, case: dict[str, Any]) -> None:
         assert case["says"] in first.words["en"].title
     if "advises" in case:
         assert case["advises"] in first.words["en"].advice
+    if "never_advises" in case:
+        assert case["never_advises"] not in first.words["en"].advice
     if "count" in case:
         assert len(said.findings) == case["count"]
 

@@ -447,6 +447,9 @@ def traffic(kinds: list[Kind], rule: Rule | None) -> Traffic | None:
         for shape, size in kind.inputs or ():
             outside += size if number == 0 or not {values(shape), UNKNOWN} & seen else 0
         seen |= _counts(kind.inputs) | _counts(kind.outputs)
+    normed = [kind for kind in kinds if "batchnorm" in plain(kind) and "_inf_" not in kind.name]
+    if normed:  # its statistics need a pass of their own
+        outside += max((size for _, size in normed[0].inputs or ()), default=0)
     leaves = sum(size for _, size in kinds[-1].outputs or ())
     outside = max(outside, leaves) + leaves  # it reads no less than it writes: slices of the input come one by one
     if rule is not None:

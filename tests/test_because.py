@@ -120,6 +120,19 @@ def test_synchronising_calls_of_an_allocation_are_no_finding_of_their_own(
     assert without_implied(run, [memory, sync]) == ([memory, sync] if stays else [memory])
 
 
+@pytest.mark.parametrize("more", [0, 1])
+def test_allocations_of_memory_in_pieces_are_told_once(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def saved(_: object, change: Change) -> int:
+        return sum(int(times.ends.sum()) for times in change.host.values())
+
+    monkeypatch.setattr(whatif, "saved_ns", saved)
+    pieces, calls = Intervals(np.array([0]), np.array([8])), Intervals(np.array([0]), np.array([8 + more]))
+    memory = replace(finding("memory_pressure", (0, 0, 8)), saving_ns=8, change=Change(host={0: pieces}))
+    alloc = replace(finding("memory_alloc", (0, 0, 7)), saving_ns=7, saving_share=0.07, change=Change(host={0: calls}))
+    run = cast("Run", SimpleNamespace(ranks=(0, 1), step_count=1))
+    assert without_implied(run, [memory, alloc]) == [memory, alloc][: 1 + more]
+
+
 @pytest.mark.parametrize(("ranks", "longest", "en", "zh"), [
     ("0", 3, "Ranks 1, 2 and 3 wait up to 9 for rank 0", "rank 1, 2, 3 最多有 9 在等 rank 0"),
     ("0-1", 3, "Ranks 2 and 3 wait up to 9 for rank 0", "rank 2, 3 最多有 9 在等 rank 0"),

@@ -123,26 +123,33 @@ def _with_lateness(run: Run, cause: Finding, late: Finding, findings: Sequence[F
 
 
 def without_implied(run: Run, findings: Sequence[Finding]) -> list[Finding]:
-    """Without synchronising calls that belong to what another finding mends.
+    """Without what belongs to another finding: once that is mended on its ranks, it gives back nothing more.
 
-    The device hardly waits for them itself. Once the larger findings of their ranks are mended, they give back nothing
-    more. Such are the calls that an allocation or a compilation makes.
+    Such are synchronising calls of an allocation or a compilation, after which the device hardly waits. Such are the
+    allocations and frees of a memory that lies in pieces.
     """
     kept = list(findings)
-    for sync in [one for one in findings if one.cause == "sync_stall"]:
-        share = sync.numbers.get("idle_share")
-        if not isinstance(share, float) or share >= Limits.min_share:
+    for one in findings:
+        ranks = {each.rank for each in one.evidence}
+        above = [
+            other.change for other in kept
+            if other is not one and _may_imply(other, one) and ranks <= {each.rank for each in other.evidence}
+        ]  # fmt: skip
+        if not above:
             continue
-        ranks = {each.rank for each in sync.evidence}
-        larger = [one.change for one in kept if one.cause in OF_IDLE and one.saving_ns > sync.saving_ns
-                  and ranks <= {each.rank for each in one.evidence}]  # fmt: skip
-        if not larger:
-            continue
-        mended = together(larger)
-        more = whatif.saved_ns(run, mended | sync.change) - whatif.saved_ns(run, mended)
-        if more // run.step_count * sync.saving_share < Limits.min_share * sync.saving_ns:
-            kept.remove(sync)
+        mended = together(above)
+        more = whatif.saved_ns(run, mended | one.change) - whatif.saved_ns(run, mended)
+        if more // run.step_count * one.saving_share < Limits.min_share * one.saving_ns:
+            kept.remove(one)
     return kept
+
+
+def _may_imply(other: Finding, one: Finding) -> bool:
+    if one.cause == "memory_alloc":
+        return other.cause == "memory_pressure"
+    share = one.numbers.get("idle_share")
+    waits = one.cause == "sync_stall" and isinstance(share, float) and share < Limits.min_share
+    return waits and other.cause in (*OF_IDLE, "memory_pressure") and other.saving_ns > one.saving_ns
 
 
 def said_once(findings: Sequence[Finding]) -> list[Finding]:

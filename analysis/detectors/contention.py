@@ -1,10 +1,11 @@
 """Compute and communication run at once and take memory bandwidth from each other.
 
 ## What it measures
-Kernels of one kind and shape while a transfer runs beside them, against the same while none does. Also transfers of one
-kind and size beside compute, against those alone. Both need 5 samples of each, medians that differ by a tenth
-(transfers: by a fifth), and quartiles that lie apart. Where a rank has too few kernels of a kind, those of other ranks
-that are as long alone count as well. The excess of the slower ones is what contention takes.
+Kernels of one kind and shape while a transfer runs beside them, against the same while none does. Beside is a quarter
+of their time or more. Also transfers of one kind and size beside compute, against those alone. Both need 5 samples of
+each, medians that differ by a tenth (transfers: by a fifth), and quartiles that lie apart. Where a rank has too few
+kernels of a kind, those of other ranks that are as long alone count as well. The excess of the slower ones is what
+contention takes. What meets the other side for a shorter time counts by its excess, too.
 
 ## Why it costs
 A device has one memory and one fabric: a transfer reads and writes the memory that a kernel waits for. Overlap

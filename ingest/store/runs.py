@@ -22,7 +22,7 @@ import shutil
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -117,14 +117,15 @@ def runs(store: Path) -> list[RunInfo]:
         there.add(entry)
         with suppress(FileNotFoundError):  # deleted while we look
             found.append(_row(entry, labels))
-    _forget_gone(entry for entry in list(_seen) if entry.parent == store and entry not in there)
+    _forget_gone([entry for entry in list(_seen) if entry.parent == store and entry not in there])
     return sorted(found, key=lambda run: (run.loaded_at, run.run_id), reverse=True)
 
 
-def _forget_gone(gone: Iterable[Path]) -> None:
+def _forget_gone(gone: Collection[Path]) -> None:
     """What is known of runs that are gone, whoever deleted them."""
     for directory in gone:
         _seen.pop(directory, None)
+    if gone:
         seal.forget_gone()
 
 

@@ -7,14 +7,14 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PosixPath
 from random import Random
 
 import duckdb
 import pytest
 
 from npulens.ingest import IngestError
-from npulens.ingest.store import notes, runs
+from npulens.ingest.store import notes, runs, seal
 from tests.store_templates import Templates
 
 
@@ -112,6 +112,29 @@ def together(templates: Templates, where: Path, seconds: float, writers: int, re
 def test_readers_beside_writers(templates: Templates, tmp_path: Path) -> None:
     runs.open_store(tmp_path / "store")
     assert together(templates, tmp_path / "store", 3, writers=2, readers=2) > 0
+
+
+class Disturbing(PosixPath):
+    """A file; whenever it is asked for its hash, another thread forgets one more."""
+
+    others: list[Path] = []
+
+    def __hash__(self) -> int:
+        if Disturbing.others:
+            seal.forget(Disturbing.others.pop())
+        return super().__hash__()
+
+
+def test_what_is_known_of_files_is_forgotten_while_another_thread_forgets(tmp_path: Path) -> None:
+    disturbing = Disturbing(tmp_path / "disturbing")
+    others = [tmp_path / str(number) for number in range(9)]
+    for file in (disturbing, *others):
+        file.write_text("x")
+        seal.hash_once(file)
+        file.unlink()
+    Disturbing.others = others
+    seal.forget_gone()
+    assert not [path for path in seal._LOOKED_AT if path.parent == tmp_path]
 
 
 @pytest.mark.torture

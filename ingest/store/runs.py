@@ -21,7 +21,6 @@ import re
 import shutil
 import time
 import uuid
-from collections import OrderedDict
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -178,8 +177,8 @@ class _Seen:
     wrong: Message | None  # with the files, by their sizes
 
 
-#: By directory; of a run that changes or is looked at again, the last.
-_seen: OrderedDict[Path, _Seen] = OrderedDict()
+#: By directory; of a run that changes or is looked at again, the last. Threads share it, as in seal.py.
+_seen: dict[Path, _Seen] = {}
 
 
 def _look(directory: Path, state: tuple[int, int]) -> _Seen:
@@ -196,7 +195,7 @@ def _look(directory: Path, state: tuple[int, int]) -> _Seen:
     found = _Seen(state, at, row, stored, _at_first_sight(directory, stored))
     _seen[directory] = found
     if len(_seen) > _MOST_SEEN:
-        _seen.popitem(last=False)
+        _seen.pop(list(_seen)[0], None)
     return found
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,8 +24,9 @@ MANIFEST = "manifest.json"
 #: The keys that only a sealed document has: its first line, and in a manifest the files of its run.
 SEAL, STORED = "seal", "stored"
 _FIRST = re.compile(rb'\{\n "seal": "([0-9a-f]{64})",\n')
-#: Files whose hash was looked at by this process, as they were then: inode, size, time of change.
-_LOOKED_AT: OrderedDict[Path, tuple[tuple[int, int, int], str]] = OrderedDict()
+#: Files whose hash was looked at by this process, as they were then: inode, size, time of change. Threads share it: a
+#: list of a plain dict is made in one step, that of an OrderedDict asks each path for its hash.
+_LOOKED_AT: dict[Path, tuple[tuple[int, int, int], str]] = {}
 _MOST = 1 << 14  # of so many files: runs come and go
 
 
@@ -155,7 +155,7 @@ def _digest(path: Path) -> str | None:
         if known is None or known[0] != state:
             known = _LOOKED_AT[path] = state, hash_of(path)
             if len(_LOOKED_AT) > _MOST:
-                _LOOKED_AT.popitem(last=False)
+                _LOOKED_AT.pop(list(_LOOKED_AT)[0], None)
     except (FileNotFoundError, NotADirectoryError):
         return None
     return known[1]

@@ -17,7 +17,7 @@ from npulens.analysis.idle.host_names import HOST_KINDS, span_kinds, special
 from npulens.analysis.idle.host_names import names as names_of_kinds
 from npulens.analysis.idle.host_spans import NONE
 from npulens.analysis.idle.pieces import idle
-from npulens.analysis.idle.within import Marks, Stretches, marked, stretches
+from npulens.analysis.idle.within import Marks, Stretches, largest, stretches
 from npulens.analysis.run import Run
 
 #: A frame with this share of the time that the device waits for batches is worth naming.
@@ -60,25 +60,23 @@ class Making:
 @dataclass(frozen=True)
 class _Frame:
     name: str
-    masks: tuple[Marks, ...]  # of each rank's stretches
+    mask: Marks  # of the stretches
     ns: int
     depth: int
 
     def lies_in(self, other: _Frame) -> bool:
-        return all(bool((of | ~mine).all()) for mine, of in zip(self.masks, other.masks, strict=True))
+        return bool((other.mask | ~self.mask).all())
 
 
 def making(run: Run, found: Blame) -> Making | None:
     """The innermost frame within the loader's calls that has much of the time; None: nothing recorded says any."""
     if "python" not in run.get(span_kinds):
         return None
-    pieces, cuts = run.get(idle), []
-    for rank in found.ranks:
-        mine = found.pieces[pieces.rank[found.pieces] == rank]
-        if len(mine):
-            cuts.append(stretches(run, rank, pieces.start[mine], pieces.end[mine]))
-    whole = sum(int(cut.ns.sum()) for cut in cuts)
-    frames = [one for one in _frames(run, cuts) if one.ns >= MUCH * whole]
+    pieces = run.get(idle)
+    mine = found.pieces[np.isin(pieces.rank[found.pieces], found.ranks)]
+    waiting = stretches(run, pieces.rank[mine], pieces.start[mine], pieces.end[mine])
+    whole = int(waiting.ns.sum())
+    frames = [one for one in _frames(run, waiting) if one.ns >= MUCH * whole]
     leaves: list[_Frame] = []
     for one in sorted(frames, key=lambda one: (-one.depth, one.name)):
         if not any(leaf.lies_in(one) for leaf in leaves):
@@ -95,41 +93,35 @@ def making(run: Run, found: Blame) -> Making | None:
     return Making(_told(best.name), best.ns / max(1, whole), _told(caller.name) if caller and outside else None)
 
 
-def _frames(run: Run, cuts: list[Stretches]) -> list[_Frame]:
+def _frames(run: Run, waiting: Stretches) -> list[_Frame]:
     """Functions that a loader's calls run and that may have much of the time, with what they have."""
-    inside, of_name = [], dict[str, list[list[int]]]()
-    for cut in cuts:
-        known = run.get(special)[cut.rank]
-        calls = marked(cut.spans, np.sort(known.ids[known.of("dataloader")]))
-        at = np.flatnonzero((cut.spans.kinds == _PYTHON) & (cut.whole > 0))
-        at = np.sort(at[np.argsort(-cut.whole[at], kind="stable")[:_FRAMES]])
-        at = at[cut.around(at, calls) != NONE]
-        inside.append(at)
-    name = names(run, np.concatenate([cut.spans.ids[at] for cut, at in zip(cuts, inside, strict=True)])) if cuts else {}
-    for number, (cut, at) in enumerate(zip(cuts, inside, strict=True)):
-        for place, span in zip(at.tolist(), cut.spans.ids[at].tolist(), strict=True):
-            text = name[span]
-            if whose(text) in (OWN, PACKAGE):
-                of_name.setdefault(text, [[] for _ in cuts])[number].append(place)
-    whole, found = sum(int(cut.ns.sum()) for cut in cuts), []
+    known = [run.get(special)[rank] for rank in waiting.ranks.tolist()]
+    loads = np.concatenate([np.zeros(0, np.int64), *(some.ids[some.of("dataloader")] for some in known)])
+    calls = waiting.of_ids(np.sort(loads))
+    at = np.flatnonzero((waiting.kinds == _PYTHON) & (waiting.whole > 0))
+    at = np.sort(at[largest(waiting.of_span[at], waiting.whole[at], _FRAMES)])
+    at = at[waiting.around(at, calls) != NONE]
+    name, of_name = names(run, waiting.ids[at]), dict[str, list[int]]()
+    for place, span in zip(at.tolist(), waiting.ids[at].tolist(), strict=True):
+        if whose(name[span]) in (OWN, PACKAGE):
+            of_name.setdefault(name[span], []).append(place)
+    whole, found = int(waiting.ns.sum()), []
     for text, places in of_name.items():
-        if sum(int(cut.whole[of].sum()) for cut, of in zip(cuts, places, strict=True)) < MUCH * whole:
+        if int(waiting.whole[places].sum()) < MUCH * whole:
             continue
-        masks, ns, depth = [], 0, 0
-        for cut, of in zip(cuts, places, strict=True):
-            marks = np.zeros(len(cut.spans.ids), np.bool_)
-            marks[of] = True
-            masks.append(cut.within(marks) != NONE)  # one that calls itself counts once
-            ns += int(cut.ns[masks[-1]].sum())
-            depth = max([depth, *(_depth(cut, place) for place in of[:1])])
-        found.append(_Frame(text, tuple(masks), ns, depth))
+        marks = np.zeros(len(waiting.ids), np.bool_)
+        marks[places] = True
+        mask = waiting.within(marks) != NONE  # one that calls itself counts once
+        _, first = np.unique(waiting.of_span[places], return_index=True)
+        depth = max(_depth(waiting, places[one]) for one in first.tolist())
+        found.append(_Frame(text, mask, int(waiting.ns[mask].sum()), depth))
     return found
 
 
-def _depth(cut: Stretches, place: int) -> int:
+def _depth(waiting: Stretches, place: int) -> int:
     """How many spans are around a span."""
     depth = 0
-    while (place := int(cut.spans.parent[place])) != NONE:
+    while (place := int(waiting.parent[place])) != NONE:
         depth += 1
     return depth
 

@@ -334,41 +334,55 @@ class ByText:
 
     def __init__(self, asked: Callable[[str], Mapping[str, Any]]) -> None:
         self._asked = asked  # columns rank and span_id for a text, by span_id
-        self._known: dict[str, dict[int, Ints]] = {}
+        self._known: dict[str, tuple[Ints, dict[int, Ints]]] = {}
+
+    def every(self, text: str) -> Ints:
+        """The spans of all ranks, in order."""
+        return self._found(text)[0]
 
     def get(self, text: str, rank: int) -> Ints:
         """The rank's spans, in order."""
+        return self._found(text)[1].get(rank, _NO_SPANS)
+
+    def _found(self, text: str) -> tuple[Ints, dict[int, Ints]]:
         if text not in self._known:
             found = self._asked(text)
             ranks, spans = (np.asarray(found[name], np.int64) for name in ("rank", "span_id"))
             order = np.argsort(ranks, kind="stable")
             every, first = np.unique(ranks[order], return_index=True)
             ends = np.append(first, len(order))[1:]
-            self._known[text] = {
+            self._known[text] = spans, {
                 rank: spans[order[begin:end]]
                 for rank, begin, end in zip(every.tolist(), first.tolist(), ends.tolist(), strict=True)
             }
-        return self._known[text].get(rank, _NO_SPANS)
+        return self._known[text]
 
 
 _NO_SPANS = np.zeros(0, np.int64)
+
+
+#: Names of Python frames and call stacks that hold a text; then the spans that have one of them.
+_HOLDING = """
+    SELECT DISTINCT name, false AS stack FROM span WHERE kind = 'python' AND contains(name, $1)
+    UNION ALL SELECT DISTINCT frames, true FROM stack WHERE contains(frames, $1)
+"""
+_WITH_TEXT = """
+    SELECT rank, span_id FROM span SEMI JOIN (SELECT unnest($1::VARCHAR[]) AS name) USING (name) WHERE kind = 'python'
+    UNION ALL SELECT rank, span_id FROM stack SEMI JOIN (SELECT unnest($2::VARCHAR[]) AS frames) USING (frames)
+    ORDER BY span_id
+"""
 
 
 def framed(run: Run) -> ByText:
     """The host spans of a line of code: its Python frames, and operators whose call stack holds it."""
 
     def asked(frame: str) -> Mapping[str, Any]:
-        end = frame.rsplit("/", 1)[-1]
-        sql = """
-            SELECT rank, span_id, name FROM span WHERE kind = 'python' AND contains(name, $1)
-            UNION ALL SELECT rank, span_id, frames FROM stack WHERE contains(frames, $1) ORDER BY span_id
-        """
-        rows = run.con.execute(sql, [end]).fetchall()
-        holds = {
-            text: any(_short(line.strip()) == frame for line in text.split("\n")) for text in {row[2] for row in rows}
-        }
-        found = [(rank, span) for rank, span, text in rows if holds[text]]
-        return {"rank": [rank for rank, _ in found], "span_id": [span for _, span in found]}
+        texts = run.con.execute(_HOLDING, [frame.rsplit("/", 1)[-1]]).fetchall()
+        holding = [
+            (text, stack) for text, stack in texts if any(_short(line.strip()) == frame for line in text.split("\n"))
+        ]
+        wanted = ([text for text, stack in holding if stack == of] for of in (False, True))
+        return run.columns(_WITH_TEXT, wanted)
 
     return ByText(asked)
 

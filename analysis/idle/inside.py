@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,9 +32,9 @@ from npulens.analysis.idle.culprit import (
     whose,
 )
 from npulens.analysis.idle.host_names import HOST_KINDS
-from npulens.analysis.idle.host_spans import NONE, OPERATOR
+from npulens.analysis.idle.host_spans import NONE, OPERATOR, HostSpans, hosts
 from npulens.analysis.idle.pieces import Idle
-from npulens.analysis.idle.within import Marks, Stretches, marked, stretches
+from npulens.analysis.idle.within import Marks, Stretches, cut, largest, marked, stretches
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
 from npulens.analysis.say import share
@@ -120,7 +120,7 @@ class _Found:
 
     name: str
     ns: int
-    masks: tuple[Marks, ...]  # of each rank's stretches
+    mask: Marks  # of the stretches
     op: str | None  # the name is an operator alone
     longest: int
     single: bool
@@ -128,94 +128,77 @@ class _Found:
 
 def inside(run: Run, found: Idle, pieces: Ints) -> Inside:
     """The code with most of the time of some pieces."""
-    ranks = found.rank[pieces]
-    places = [np.flatnonzero(ranks == rank) for rank in np.unique(ranks).tolist()]
-    cuts = [stretches(run, int(ranks[at[0]]), found.start[pieces[at]], found.end[pieces[at]]) for at in places]
-    whole = sum(int(cut.ns.sum()) for cut in cuts)
-    told_by = _telling(run, cuts)
-    best = _best(run, cuts, told_by, whole)
+    idle = stretches(run, found.rank[pieces], found.start[pieces], found.end[pieces])
+    whole = int(idle.ns.sum())
+    told_by = _telling(run, idle)
+    best = _best(run, idle, told_by, whole)
     by_piece = np.zeros(len(pieces), np.int64)
-    annotation = _annotation(run, cuts)
+    annotation = _annotation(run, idle)
     if best is None:
-        return Inside("", 0, whole, by_piece, 0, False, largest=_largest(cuts, told_by), annotation=annotation)
+        return Inside("", 0, whole, by_piece, 0, False, largest=_largest(idle, told_by), annotation=annotation)
+    np.add.at(by_piece, idle.piece[best.mask], idle.ns[best.mask])
+    between_ns = int(idle.ns[idle.operator == NONE].sum())
     calls: dict[int, Call] = {}
-    most, own_ns, between_ns = None, 0, 0
-    for cut, at, mask in zip(cuts, places, best.masks, strict=True):
-        np.add.at(by_piece, at[cut.piece[mask]], cut.ns[mask])
-        between_ns += int(cut.ns[cut.operator == NONE].sum())
-        if best.op is not None:
-            place = cut.within(marked(cut.spans, run.get(_called).get(best.op, cut.rank)))
-            own_ns += int(cut.ns[mask & (cut.operator == place)].sum())
-            longest = _longest(cut, place, best.op)
-            most = longest if most is None or (longest is not None and longest.ns > most.ns) else most
-            calls.update(_by_piece(cut, place, best.op, at))
+    most, own_ns = None, 0
+    if best.op is not None:
+        place = idle.within(idle.of_ids(run.get(_called).every(best.op)))
+        own_ns = int(idle.ns[best.mask & (idle.operator == place)].sum())
+        most, calls = _longest(idle, place, best.op), _by_piece(idle, place, best.op)
     return Inside(
         best.name, best.ns, whole, by_piece, best.longest, best.single, most, calls, own_ns,
-        _others(run, cuts, told_by, best, whole), between_ns, _largest(cuts, told_by), _runtime(run, cuts, best),
-        annotation, _stalls(run, cuts),
+        _others(run, idle, told_by, best, whole), between_ns, _largest(idle, told_by), _runtime(run, idle, best),
+        annotation, _stalls(run, idle),
     )  # fmt: skip
 
 
-def _telling(run: Run, cuts: list[Stretches]) -> list[dict[int, str]]:
+def _telling(run: Run, idle: Stretches) -> dict[int, str]:
     """The names of the calls that tell the stretches, of those with most time."""
-    places = []
-    for cut in cuts:
-        at = cut.telling[cut.telling != NONE]
-        time = np.bincount(at, cut.ns[cut.telling != NONE], len(cut.spans.ids)) if len(at) else np.zeros(0)
-        most = np.flatnonzero(time)
-        places.append(most[np.argsort(-time[most], kind="stable")][:_CALLS])
-    return _named(run, cuts, places)
+    there = idle.telling != NONE
+    time = np.bincount(idle.telling[there], idle.ns[there], len(idle.ids))
+    at = np.flatnonzero(time)
+    return _named(run, idle, at[largest(idle.of_span[at], time[at], _CALLS)])
 
 
-def _named(run: Run, cuts: list[Stretches], places: list[Ints]) -> list[dict[int, str]]:
-    """Of each rank the names of some spans by their place; all of them are looked up at once."""
-    ids = [cut.spans.ids[at] for cut, at in zip(cuts, places, strict=True)]
-    known = names(run, np.concatenate(ids))
-    return [
-        {place: known[span] for place, span in zip(at.tolist(), mine.tolist(), strict=True)}
-        for at, mine in zip(places, ids, strict=True)
-    ]
+def _named(run: Run, idle: Stretches, places: Ints) -> dict[int, str]:
+    """The names of some spans by their place."""
+    known = names(run, idle.ids[places])
+    return {place: known[span] for place, span in zip(places.tolist(), idle.ids[places].tolist(), strict=True)}
 
 
-def _sums(name: Mapping[int, str], mask: Marks, cut: Stretches) -> Counter[str]:
+def _sums(name: Mapping[int, str], mask: Marks, idle: Stretches) -> Counter[str]:
     """Time of some stretches by the name that tells them."""
-    at, found = cut.telling[mask], Counter[str]()
+    at, found = idle.telling[mask], Counter[str]()
     there = at != NONE
     if there.any():
-        time = np.bincount(at[there], cut.ns[mask][there])
+        time = np.bincount(at[there], idle.ns[mask][there])
         for place in np.flatnonzero(time).tolist():
             if place in name:
                 found[name[place]] += int(time[place])
     return found
 
 
-def _best(run: Run, cuts: list[Stretches], told_by: list[dict[int, str]], whole: int) -> _Found | None:
+def _best(run: Run, idle: Stretches, told_by: dict[int, str], whole: int) -> _Found | None:
     """The name to tell."""
-    known = _codes(run, cuts, told_by)
+    at, codes = known = _codes(run, idle, told_by)
     spent: Counter[Code] = Counter()
-    total = 0
-    for cut, (at, codes) in zip(cuts, known, strict=True):
-        total += int(cut.ns[at].sum())
-        for code, ns in zip(codes, cut.ns[at].tolist(), strict=True):
-            spent[code] += ns
-    if any(code.around for code in spent) and (best := _of_frame(run, cuts, known, spent, total)) is not None:
+    for code, ns in zip(codes, idle.ns[at].tolist(), strict=True):
+        spent[code] += ns
+    if any(code.around for code in spent) and (best := _of_frame(run, idle, known, spent)) is not None:
         return best if best.ns >= TELLS * whole else None
     wanted: Counter[tuple[str | None, str | None]] = Counter()
     for code, ns in spent.items():
         wanted[code.frame, code.op] += ns
     if not any(code.around for code in spent):
-        for cut, name in zip(cuts, told_by, strict=True):
-            for op, ns in _sums(name, np.ones(len(cut.starts), np.bool_), cut).items():
-                wanted[None, op] = max(wanted[None, op], ns)
+        for op, ns in _sums(told_by, np.ones(len(idle.starts), np.bool_), idle).items():
+            wanted[None, op] = max(wanted[None, op], ns)
     wanted.pop((None, None), None)
-    every = (_exact(run, cuts, known, frame, op) for (frame, op), _ in wanted.most_common(_CANDIDATES))
+    every = (_exact(run, idle, known, frame, op) for (frame, op), _ in wanted.most_common(_CANDIDATES))
     return _most_telling([one for one in every if one.ns >= TELLS * whole])
 
 
-def _of_frame(
-    run: Run, cuts: list[Stretches], known: list[tuple[Ints, list[Code]]], spent: Counter[Code], total: int
-) -> _Found | None:
+def _of_frame(run: Run, idle: Stretches, known: tuple[Ints, list[Code]], spent: Counter[Code]) -> _Found | None:
     """The innermost frame with at least half of the time, and the operator with half of its own."""
+    total = sum(spent.values())
     frames, depth, ops = Counter[str](), Counter[str](), Counter[str]()
     for code, ns in spent.items():
         for place, frame in enumerate(code.around):
@@ -228,8 +211,8 @@ def _of_frame(
     for code, ns in spent.items():
         if frame in code.around and code.op and _BETWEEN not in code.op:
             ops[code.op] += ns
-    alone = _exact(run, cuts, known, frame, None)
-    within = [_exact(run, cuts, known, frame, op) for op, _ in ops.most_common(1)]
+    alone = _exact(run, idle, known, frame, None)
+    within = [_exact(run, idle, known, frame, op) for op, _ in ops.most_common(1)]
     return next((one for one in within if 2 * one.ns >= alone.ns), alone)
 
 
@@ -246,56 +229,47 @@ def _most_telling(found: list[_Found]) -> _Found | None:
 
 
 def _lies_in(one: _Found, other: _Found) -> bool:
-    return all(bool((of | ~mine).all()) for mine, of in zip(one.masks, other.masks, strict=True))
+    return bool((other.mask | ~one.mask).all())
 
 
-def _codes(run: Run, cuts: list[Stretches], told_by: list[dict[int, str]]) -> list[tuple[Ints, list[Code]]]:
-    """Of each rank the longest stretches and their code; the operator is the call that tells it."""
-    longest = [np.argsort(-cut.ns, kind="stable")[:_LOOKED_UP] for cut in cuts]
-    every = codes_on(run, {
-        cut.rank: (cut.starts[at] + cut.ends[at]) // 2 for cut, at in zip(cuts, longest, strict=True)
-    })  # fmt: skip
-    found = []
-    for cut, at, name in zip(cuts, longest, told_by, strict=True):
-        tells = (name.get(place) for place in cut.telling[at].tolist())
-        codes = [
-            Code(code.frame, op, code.around) if op else code
-            for code, op in zip(every[cut.rank], tells, strict=True)
-        ]  # fmt: skip
-        found.append((at, codes))
-    return found
+def _codes(run: Run, idle: Stretches, told_by: dict[int, str]) -> tuple[Ints, list[Code]]:
+    """The longest stretches of each rank and their code; the operator is the call that tells it."""
+    at = largest(idle.of, idle.ns, _LOOKED_UP)
+    of, moments = idle.of[at], (idle.starts[at] + idle.ends[at]) // 2
+    every = codes_on(run, {rank: moments[of == place] for place, rank in enumerate(idle.ranks.tolist())})
+    tells = (told_by.get(place) for place in idle.telling[at].tolist())
+    return at, [
+        Code(code.frame, op, code.around) if op else code
+        for code, op in zip((code for rank in idle.ranks.tolist() for code in every[rank]), tells, strict=True)
+    ]  # fmt: skip
 
 
 def _exact(
-    run: Run, cuts: list[Stretches], known: list[tuple[Ints, list[Code]]], frame: str | None, op: str | None
-) -> _Found:
+    run: Run, idle: Stretches, known: tuple[Ints, list[Code]], frame: str | None, op: str | None
+) -> _Found:  # fmt: skip
     """How long the host was in a line of code and in an operator, on all ranks."""
-    masks, longest, ns, steps = [], 0, 0, 1
     alone = op if frame is None and op is not None and _BETWEEN not in op else None
-    for cut, (at, codes) in zip(cuts, known, strict=True):
-        mask = np.ones(len(cut.starts), np.bool_)
-        if frame is not None:
-            mask &= cut.on_any_thread(marked(cut.spans, run.get(framed).get(frame, cut.rank)))
-        place = None
-        if op is not None and _BETWEEN in op:
-            mine = np.array([code.op == op for code in codes], np.bool_)
-            between = np.zeros_like(mask)
-            between[at[mine]] = True
-            mask &= between
-        elif op is not None:
-            of = marked(cut.spans, run.get(_called).get(op, cut.rank))
-            place = cut.within(of)
-            none = cut.operator == NONE
-            mask &= (place != NONE) | (none & cut.on_any_thread(of))
-            if not (cut.spans.kinds[of] == OPERATOR).any():
-                mask &= none  # what operators have within an annotation is theirs
-        masks.append(mask)
-        ns += int(cut.ns[mask].sum())
-        by = cut.piece if alone is None or place is None else np.where(place == NONE, len(cut.spans.ids), place)
-        longest = max(longest, int(np.bincount(by[mask], cut.ns[mask]).max(initial=0)) if mask.any() else 0)
-        steps = max(steps, cut.steps)
-    single = longest * steps * len(cuts) >= ONE_CALL * ns
-    return _Found(told(frame, op), ns, tuple(masks), alone, longest, single)
+    mask, by = np.ones(len(idle.starts), np.bool_), idle.piece
+    if frame is not None:
+        mask &= idle.on_any_thread(idle.of_ids(run.get(framed).every(frame)))
+    if op is not None and _BETWEEN in op:
+        at, codes = known
+        between = np.zeros_like(mask)
+        between[at[np.array([code.op == op for code in codes], np.bool_)]] = True
+        mask &= between
+    elif op is not None:
+        of = idle.of_ids(run.get(_called).every(op))
+        place, none = idle.within(of), idle.operator == NONE
+        called = np.zeros(len(idle.ranks), np.bool_)
+        called[idle.of_span[of & (idle.kinds == OPERATOR)]] = True
+        mask &= (place != NONE) | (none & idle.on_any_thread(of))
+        mask &= none | called[idle.of]  # what operators have within an annotation is theirs
+        if alone is not None:
+            by = np.where(place == NONE, len(idle.ids) + idle.of, place)
+    ns = int(idle.ns[mask].sum())
+    longest = int(np.bincount(by[mask], idle.ns[mask]).max(initial=0)) if mask.any() else 0
+    single = longest * int(idle.steps.max(initial=1)) * len(idle.ranks) >= ONE_CALL * ns
+    return _Found(told(frame, op), ns, mask, alone, longest, single)
 
 
 def _called(run: Run) -> ByText:
@@ -310,15 +284,15 @@ Path = tuple[tuple[bool, str], ...]
 
 
 def _others(
-    run: Run, cuts: list[Stretches], told_by: list[dict[int, str]], best: _Found, whole: int
-) -> tuple[tuple[str, int], ...]:
+    run: Run, idle: Stretches, told_by: dict[int, str], best: _Found, whole: int
+) -> tuple[tuple[str, int], ...]:  # fmt: skip
     """What the host was in besides, the largest first: a line of code, with the operator that has half of its time.
 
     Where no line is worth a word, operators.
     """
     least = whole * TELLS / 2
-    paths, on = _paths(run, cuts)
-    held, left = (_by_path(paths, cuts, on, masks) for masks in (best.masks, [~mask for mask in best.masks]))
+    paths, on = _paths(run, idle)
+    held, left = (_by_path(paths, idle, on, mask) for mask in (best.mask, ~best.mask))
     around = {frame for frame, ns in _by_frame(held).items() if 2 * ns >= sum(held.values())}
     head = heads(left, around, least, whole)
     spent = Counter[str]()
@@ -326,57 +300,48 @@ def _others(
         spent[head.get(path, "")] += ns
     lines = [frame for frame, ns in spent.items() if frame and ns >= least]
     number = np.array([lines.index(head[path]) if head.get(path) in lines else NONE for path in paths] + [NONE])
-    found, rest = Counter[str](), Counter[str]()
-    within = [Counter[str]() for _ in lines]
-    for cut, name, mask, at in zip(cuts, told_by, best.masks, on, strict=True):
-        line = number[at]
-        for one, ops in enumerate(within):
-            ops.update(_sums(name, ~mask & (line == one), cut))
-        rest.update(_sums(name, ~mask & (line == NONE), cut))
-    for frame, ops in zip(lines, within, strict=True):
+    found, line = Counter[str](), number[on]
+    for place, frame in enumerate(lines):
+        ops = _sums(told_by, ~best.mask & (line == place), idle)
         op = next((op for op, ns in ops.most_common(1) if 2 * ns >= spent[frame]), None)
         found[told(frame, op)] += spent[frame]
-    found.update(rest)
+    found.update(_sums(told_by, ~best.mask & (line == NONE), idle))
     return tuple((name, ns) for name, ns in found.most_common(OTHERS) if ns >= least)
 
 
-def _paths(run: Run, cuts: list[Stretches]) -> tuple[list[Path], list[Ints]]:
-    """Paths of frames, and of each rank's stretches which it is, or NONE: without frames that span a step."""
+def _paths(run: Run, idle: Stretches) -> tuple[list[Path], Ints]:
+    """Paths of frames, and of each stretch which it is, or NONE: without frames that span a step."""
+    limit = np.array([
+        SPANS * max((step.dur_ns for step in run.steps[rank]), default=np.inf) for rank in idle.ranks.tolist()
+    ])  # fmt: skip
+    short = idle.stops - idle.begins < np.append(limit, 0)[idle.of_span]
+    at = np.flatnonzero((idle.kinds == _PYTHON) & (idle.whole > 0) & short)
+    at = np.sort(at[largest(idle.of_span[at], idle.whole[at], _CALLS)])
+    name = _named(run, idle, at)
+    at = at[[whose(name[place]) in (OWN, PACKAGE) for place in at.tolist()]]
+    marks = np.zeros(len(idle.ids), np.bool_)
+    marks[at] = True
+    of = np.full(len(idle.ids) + 1, NONE, np.int64)
     paths: list[Path] = []
     known: dict[Path, int] = {}
     lines: dict[str, tuple[bool, str]] = {}
-    on = []
-    for cut in cuts:
-        spans = cut.spans
-        limit = SPANS * max((step.dur_ns for step in run.steps[cut.rank]), default=np.inf)
-        at = np.flatnonzero((spans.kinds == _PYTHON) & (cut.whole > 0) & (spans.ends - spans.starts < limit))
-        at = np.sort(at[np.argsort(-cut.whole[at], kind="stable")][:_CALLS])
-        name = names(run, spans.ids[at])
-        at = at[[whose(name[span]) in (OWN, PACKAGE) for span in spans.ids[at].tolist()]]
-        marks = np.zeros(len(spans.ids), np.bool_)
-        marks[at] = True
-        of = np.full(len(spans.ids) + 1, NONE, np.int64)
-        for place, outer in zip(at.tolist(), cut.around(at, marks).tolist(), strict=True):  # those around come first
-            frame = name[int(spans.ids[place])]
-            line = lines.setdefault(frame, (whose(frame) == OWN, code_of([("python", frame, None)]).frame or frame))
-            path = paths[of[outer]] if outer != NONE else ()
-            if line not in path:  # not one that calls itself
-                path = (*path, line)
-            of[place] = known.setdefault(path, len(paths))
-            if of[place] == len(paths):
-                paths.append(path)
-        on.append(of[cut.innermost(marks)])
-    return paths, on
+    for place, outer in zip(at.tolist(), idle.around(at, marks).tolist(), strict=True):  # those around come first
+        frame = name[place]
+        line = lines.setdefault(frame, (whose(frame) == OWN, code_of([("python", frame, None)]).frame or frame))
+        path = paths[of[outer]] if outer != NONE else ()
+        if line not in path:  # not one that calls itself
+            path = (*path, line)
+        of[place] = known.setdefault(path, len(paths))
+        if of[place] == len(paths):
+            paths.append(path)
+    return paths, of[idle.innermost(marks)]
 
 
-def _by_path(paths: list[Path], cuts: list[Stretches], on: list[Ints], masks: Sequence[Marks]) -> Counter[Path]:
+def _by_path(paths: list[Path], idle: Stretches, on: Ints, mask: Marks) -> Counter[Path]:
     """Time of some stretches by the frames around them."""
-    found = Counter[Path]()
-    for cut, at, mask in zip(cuts, on, masks, strict=True):
-        mine = mask & (at != NONE)
-        time = np.bincount(at[mine], cut.ns[mine], len(paths))
-        found.update({path: int(ns) for path, ns in zip(paths, time.tolist(), strict=True)})
-    return +found
+    mine = mask & (on != NONE)
+    time = np.bincount(on[mine], idle.ns[mine], len(paths))
+    return +Counter[Path]({path: int(ns) for path, ns in zip(paths, time.tolist(), strict=True)})
 
 
 def _by_frame(spent: Counter[Path]) -> Counter[str]:
@@ -418,120 +383,105 @@ def heads(spent: Counter[Path], around: set[str], least: float, whole: int) -> d
         wraps |= further
 
 
-def _stalls(run: Run, cuts: list[Stretches]) -> tuple[Stall, ...]:
+def _stalls(run: Run, idle: Stretches) -> tuple[Stall, ...]:
     """Long rests in operators and calls that launch work, of those that are quick otherwise."""
-    found = []
-    for cut in cuts:
-        spans = cut.spans
-        at = np.flatnonzero((cut.ns >= STALL_NS) & (cut.inner != NONE))
-        at = at[np.isin(spans.kinds[cut.inner[at]], (OPERATOR, _RUNTIME))]
-        if not len(at):
+    at = np.flatnonzero((idle.ns >= STALL_NS) & (idle.inner != NONE))
+    at = at[np.isin(idle.kinds[idle.inner[at]], (OPERATOR, _RUNTIME))]
+    name, found = names(run, idle.ids[idle.inner[at]]), []
+    for place, rank in enumerate(idle.ranks.tolist()):
+        mine, spans = at[idle.of[at] == place], run.get(hosts).spans(rank)
+        if not len(mine):
             continue
-        rest = _longest_rests(run, cut)
-        name = names(run, spans.ids[cut.inner[at]])
-        for stretch, place in zip(at.tolist(), cut.inner[at].tolist(), strict=True):
-            text = name[int(spans.ids[place])]
-            if spans.kinds[place] == _RUNTIME and not _LAUNCHES.search(text):
+        rest, usual = _longest_rests(run, rank, spans), dict[tuple[str, int], int | None]()
+        for stretch, inner in zip(mine.tolist(), idle.inner[mine].tolist(), strict=True):
+            span, kind = int(idle.ids[inner]), int(idle.kinds[inner])
+            if kind == _RUNTIME and not _LAUNCHES.search(name[span]):
                 continue
-            of = marked(spans, run.get(_called).get(text, cut.rank)) & (spans.kinds == spans.kinds[place])
-            slow = of & (rest >= STALL_NS)
-            quick = of & ~slow
-            if not quick.any() or quick.sum() < slow.sum() or spans.starts[quick].min() > spans.starts[of].min():
-                continue
-            found.append(Stall(
-                cut.rank, int(spans.ids[place]), text, int(cut.starts[stretch]), int(cut.ns[stretch]),
-                int(rest[quick].max()),
-            ))  # fmt: skip
+            if (name[span], kind) not in usual:
+                of = marked(spans, run.get(_called).get(name[span], rank)) & (spans.kinds == kind)
+                usual[name[span], kind] = _usual_rest(spans, rest, of)
+            if (quick := usual[name[span], kind]) is not None:
+                begin, ns = int(idle.starts[stretch]), int(idle.ns[stretch])
+                found.append(Stall(rank, span, name[span], begin, ns, quick))
     return tuple(sorted(found, key=lambda one: -one.ns))
 
 
-def _longest_rests(run: Run, cut: Stretches) -> Ints:
+def _longest_rests(run: Run, rank: int, spans: HostSpans) -> Ints:
     """Per span of a rank the longest time in which the host was in it and nothing began or ended."""
-    spans = cut.spans
-    every = stretches(run, cut.rank, spans.starts.min(keepdims=True), spans.ends.max(keepdims=True))
+    every = cut(run, rank, spans.starts.min(keepdims=True), spans.ends.max(keepdims=True))
     rest = np.zeros(len(spans.ids), np.int64)
     there = every.inner != NONE
-    np.maximum.at(rest, every.inner[there], every.ns[there])
+    np.maximum.at(rest, every.inner[there], (every.ends - every.starts)[there])
     return rest
 
 
-def _longest(cut: Stretches, place: Ints, name: str) -> Call | None:
+def _usual_rest(spans: HostSpans, rest: Ints, of: Marks) -> int | None:
+    """The longest rest of the quick ones among some calls; None where most are slow, or the first of them is."""
+    slow = of & (rest >= STALL_NS)
+    quick = of & ~slow
+    if not quick.any() or quick.sum() < slow.sum() or spans.starts[quick].min() > spans.starts[of].min():
+        return None
+    return int(rest[quick].max())
+
+
+def _longest(idle: Stretches, place: Ints, name: str) -> Call | None:
     """The call in which the device idles longest."""
     there = place != NONE
     if not there.any():
         return None
-    time = np.bincount(place[there], cut.ns[there])
-    return _call(cut, int(time.argmax()), name, int(time.max()))
+    time = np.bincount(place[there], idle.ns[there])
+    return _call(idle, int(time.argmax()), name, int(time.max()))
 
 
-def _call(cut: Stretches, place: int, name: str, ns: int) -> Call:
-    spans = cut.spans
-    return Call(int(spans.ids[place]), name, int(spans.starts[place]), int(spans.ends[place]), ns)
+def _call(idle: Stretches, place: int, name: str, ns: int) -> Call:
+    return Call(int(idle.ids[place]), name, int(idle.begins[place]), int(idle.stops[place]), ns)
 
 
-def _by_piece(cut: Stretches, place: Ints, name: str, at: Ints) -> Iterable[tuple[int, Call]]:
+def _by_piece(idle: Stretches, place: Ints, name: str) -> dict[int, Call]:
     """Per piece the call with most of it."""
     there = np.flatnonzero(place != NONE)
-    keys, which = np.unique(np.stack((cut.piece[there], place[there])), axis=1, return_inverse=True)
-    time = np.bincount(which.ravel(), cut.ns[there], keys.shape[1]) if len(there) else np.zeros(0)
+    keys, which = np.unique(np.stack((idle.piece[there], place[there])), axis=1, return_inverse=True)
+    time = np.bincount(which.ravel(), idle.ns[there], keys.shape[1]) if len(there) else np.zeros(0)
     best: dict[int, tuple[int, int]] = {}
     for piece, call, ns in zip(*keys.tolist(), time.tolist(), strict=True):
         if ns > best.get(piece, (0, 0))[0]:
             best[piece] = int(ns), call
-    for piece, (ns, call) in best.items():
-        yield int(at[piece]), _call(cut, call, name, ns)
+    return {piece: _call(idle, call, name, ns) for piece, (ns, call) in best.items()}
 
 
-def _largest(cuts: list[Stretches], told_by: list[dict[int, str]]) -> Call | None:
+def _largest(idle: Stretches, told_by: dict[int, str]) -> Call | None:
     """Of all operators the call in which the device idles longest."""
-    best = None
-    for cut, name in zip(cuts, told_by, strict=True):
-        there = cut.telling != NONE
-        time = np.bincount(cut.telling[there], cut.ns[there]) if there.any() else np.zeros(1)
-        at, most = int(time.argmax()), int(time.max())
-        if at in name and (best is None or most > best.ns):
-            best = _call(cut, at, name[at], most)
-    return best
+    there = idle.telling != NONE
+    time = np.bincount(idle.telling[there], idle.ns[there]) if there.any() else np.zeros(1)
+    at = int(time.argmax())
+    return _call(idle, at, told_by[at], int(time[at])) if at in told_by else None
 
 
-def _runtime(run: Run, cuts: list[Stretches], best: _Found) -> tuple[str, int]:
+def _runtime(run: Run, idle: Stretches, best: _Found) -> tuple[str, int]:
     """The innermost call of the runtime with most of the named code's time."""
-    inner = [
-        np.where(mask & (cut.inner != NONE) & (cut.spans.kinds[cut.inner] == _RUNTIME), cut.inner, NONE)
-        for cut, mask in zip(cuts, best.masks, strict=True)
-    ]
-    spent = _spent(run, cuts, [(at[at != NONE], cut.ns[at != NONE]) for cut, at in zip(cuts, inner, strict=True)])
+    inner = np.where(best.mask, idle.inner, NONE)
+    at = np.flatnonzero(inner != NONE)
+    at = at[idle.kinds[inner[at]] == _RUNTIME]
+    spent = _spent(run, idle, inner[at], idle.ns[at])
     return max(spent.items(), key=lambda one: (one[1], one[0]), default=("", 0))
 
 
-def _annotation(run: Run, cuts: list[Stretches]) -> tuple[str, int]:
+def _annotation(run: Run, idle: Stretches) -> tuple[str, int]:
     """The annotation within a step with most time, as one that lies within its like counts once."""
-    places = [np.flatnonzero((cut.spans.kinds == _ANNOTATION) & (cut.whole > 0)) for cut in cuts]
-    spent = _spent(run, cuts, [(at, cut.whole[at]) for cut, at in zip(cuts, places, strict=True)])
+    places = np.flatnonzero((idle.kinds == _ANNOTATION) & (idle.whole > 0))
     found: dict[str, int] = {}
-    for name, _ in spent.most_common(OTHERS):
-        of = run.get(_called)
-        masks = ((cut, cut.within(marked(cut.spans, of.get(name, cut.rank))) != NONE) for cut in cuts)
-        found[name] = sum(int(cut.ns[mask].sum()) for cut, mask in masks)
+    for name, _ in _spent(run, idle, places, idle.whole[places]).most_common(OTHERS):
+        within = idle.within(idle.of_ids(run.get(_called).every(name)))
+        found[name] = int(idle.ns[within != NONE].sum())
     return max(found.items(), key=lambda one: (one[1], one[0]), default=("", 0))
 
 
-def _spent(run: Run, cuts: list[Stretches], parts: list[tuple[Ints, Ints]]) -> Counter[str]:
-    """Time of spans of each rank (places and ns) by their names."""
-    most = [dict(_most(places, ns)) for places, ns in parts]
-    named = _named(run, cuts, [np.array(list(one), np.int64) for one in most])
-    found: Counter[str] = Counter()
-    for one, name in zip(most, named, strict=True):
-        for place, ns in one.items():
-            found[name[place]] += ns
+def _spent(run: Run, idle: Stretches, places: Ints, ns: Ints) -> Counter[str]:
+    """Time of spans by their names, of those of each rank with most."""
+    time = np.bincount(places, ns, len(idle.ids))
+    at = np.flatnonzero(time)
+    at = at[largest(idle.of_span[at], time[at], _LOOKED_UP)]
+    named, found = _named(run, idle, at), Counter[str]()
+    for place in at.tolist():
+        found[named[place]] += int(time[place])
     return found
-
-
-def _most(places: Ints, ns: Ints) -> Iterable[tuple[int, int]]:
-    """The spans with most time, each with its time."""
-    if not len(places):
-        return
-    time = np.bincount(places, ns)
-    for place in np.argsort(-time, kind="stable")[:_LOOKED_UP].tolist():
-        if time[place]:
-            yield place, int(time[place])

@@ -12,6 +12,10 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
+from npulens.collectors.simulator import simulated
+from npulens.ingest.archive.opener import Opener
+from npulens.ingest.loading import capture, parsing
+from npulens.ingest.loading.quota import Quota
 from npulens.ingest.readers.kineto.lanes import Shapes
 from npulens.ingest.tables import runs
 from npulens.ingest.tables.runs import Block, Ordered, Runs
@@ -91,6 +95,11 @@ def test_stretches_hold_every_row_once(tmp_path: Path, monkeypatch: pytest.Monke
         row = np.arange(batch * 100, batch * 100 + 100)
         made.add(np.zeros(100, np.int32), Block(row, row, row, np.zeros(100, np.int32)))
     assert made.cuts == [300, 600, 900]
+    kinds, names = np.zeros(1, np.int8), np.zeros(1, np.int32)
+    every = Ordered(made, [(0, 0, 0)], pa.array(["kernel"]), kinds, pa.array(["a"]), names)
+    assert every.stretches("row") == ["row < 300", "row >= 300 AND row < 600", "row >= 600 AND row < 900", "row >= 900"]
+    assert every.stretches("row", 2) == ["row < 600", "row >= 600"]
+    assert every.stretches("row", 4) == ["true"]
 
 
 def test_shapes_are_numbered_as_they_are_met() -> None:
@@ -119,6 +128,18 @@ def test_shapes_that_hardly_repeat(tmp_path: Path) -> None:
     (part,) = twin.read(path, tmp_path / "again", statements=False, tiny=True)
     assert not isinstance(part, str)
     assert part.rows["span"] > 1500 and part.rows["kernel"] > 200 and part.rows["link"] > 200
+
+
+def test_collectives_are_put_together_within_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a rank takes more it is read once more: with 44 MB it was while each argument was asked by itself."""
+    path = tmp_path / "rank0.json"
+    simulated.write_kineto_file(path, 200_000, 0)
+    monkeypatch.setattr(parsing, "_LITTLE", {"kineto": "42MB"})
+    monkeypatch.setattr(parsing, "_LARGE", 10**9)
+    found = capture.find([path], Opener(tmp_path / "unpacked", Quota()))
+    part = parsing.put_together(found.sources[0], tmp_path / "scratch", lambda done: None)
+    assert part.rows["comm"] > 500
+    assert (tmp_path / "scratch" / "42MB").is_dir()  # what was too little is removed again
 
 
 def test_what_is_paired_lent_repeated_or_labelled(tmp_path: Path) -> None:

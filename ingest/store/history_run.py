@@ -65,6 +65,8 @@ _PROFILED = (
     "with_flops",
 )  # fmt: skip
 _STEPLESS = "capture_"
+#: Shapes that are read at once.
+_AT_ONCE = 10_000
 _COUNTED = re.compile(r"( \(\d+\))?$")
 
 
@@ -102,7 +104,7 @@ def numbers(
 ) -> tuple[Identity, list[Point]] | None:  # fmt: skip
     """What `record` keeps, or ``figures`` that were measured elsewhere; None for a run that cannot be opened."""
     try:
-        con = runs.open_run(where, run.run_id)
+        con = runs.open_run(where, run.run_id, threads=1)  # a second one holds as much again, and is no faster here
     except IngestError as error:
         if error.kind in ("old_run", "unknown_run", "damaged_run"):
             return None
@@ -174,15 +176,18 @@ def _identity(
 
 def _shapes(con: duckdb.DuckDBPyConnection) -> str:
     """A digest of what the matrices and convolutions of a job multiply: those that a change of its kernels keeps."""
-    found = con.execute(
+    rows = con.execute(
         "SELECT DISTINCT input_shapes FROM kernel WHERE regexp_matches(op_type, '(?i)matmul|conv') "
         "AND input_shapes <> '' UNION SELECT DISTINCT input_shapes FROM host_op WHERE input_shapes <> '' "
         "AND span_id IN (SELECT span_id FROM span WHERE starts_with(name, 'aten::') "
         "AND regexp_matches(name, '^aten::(conv|mm|bmm|addmm|linear|matmul)')) ORDER BY 1"
-    ).fetchall()
-    if not found:
-        return ""
-    return f"{len(found)} of products · {hashlib.sha256(json.dumps(found).encode()).hexdigest()[:8]}"
+    )
+    found, digest = 0, hashlib.sha256()
+    while some := rows.fetchmany(_AT_ONCE):  # a job whose shapes hardly repeat has a million
+        digest.update((b", " if found else b"[") + json.dumps(some)[1:-1].encode())
+        found += len(some)
+    digest.update(b"]")
+    return f"{found} of products · {digest.hexdigest()[:8]}" if found else ""
 
 
 def workload(where: Path, run: runs.RunInfo) -> str:

@@ -60,6 +60,8 @@ _FOUND = ("span_id", "track", "kind", "name", "ts_ns", "dur_ns")
 _BATCH = 20_480
 #: Spans whose rows in one of the other tables are joined and sorted at once.
 _STRETCH = 300_000
+#: Stretches of which a table of few rows is joined at once: a join of 50,000 rows holds some 50 MB.
+_WIDE = 4
 #: Kinds of spans that are the host's alone: nothing of them is summed.
 _HOST = {"cpu_op", "python", "annotation", "step_mark", "runtime", "enqueue", "dequeue", "gc", "host_other"}
 #: What is summed of a device's work, and how much work is held for that.
@@ -99,6 +101,7 @@ class _Writing:
     end_ns: int = 0
     rows: dict[str, int] = field(default_factory=dict)
     parts: list[str] = field(default_factory=lambda: ["true"])  # conditions on the ids of spans: a stretch each
+    wide: list[str] = field(default_factory=lambda: ["true"])  # the same: some stretches each
     held: dict[str, pa.Table] | None = None  # of a small rank: its spans as they were found, and its tables
     work: Work | None = None  # what its device did
     spans: Ordered | None = None  # where they come in order from its reader
@@ -367,7 +370,10 @@ def _write_spans(work: _Writing) -> None:
                 writer.write_batch(_placed(work, batch, nest))
                 rows += batch.num_rows
         work.rows["span"] = rows
-        work.parts = list(stretches(work.draft.con, "draft_span", "span_id", max(1, rows), _STRETCH))
+        work.parts, work.wide = (
+            list(stretches(work.draft.con, "draft_span", "span_id", max(1, rows), size))
+            for size in (_STRETCH, _WIDE * _STRETCH)
+        )
         if len(work.parts) > 1:
             give_back()
     if nest.crowded:
@@ -397,7 +403,7 @@ def _write_ordered(work: _Writing, spans: Ordered, nest: Nest) -> None:
                 did.append(placed.select(_SUMMED).filter(pa.array(works)))
     work.did = did if many <= _MOST_WORK else None
     work.rows["span"] = spans.rows
-    work.parts = spans.stretches("span_id")
+    work.parts, work.wide = spans.stretches("span_id"), spans.stretches("span_id", _WIDE)
     spans.runs.close()
     if len(work.parts) > 1:
         give_back()
@@ -441,7 +447,8 @@ def _write_table(work: _Writing, table: str) -> None:
     source = union(selects)
     apart = table in work.draft.apart
     if len(work.parts) > 1 and not apart and table in _OF_SPANS and table not in _ORDER:
-        rows = work.draft.keep(f"made_{table}", source)  # joined at once, then sorted, if need be a stretch at a time
+        # Joined some stretches at a time, then sorted, if need be one at a time.
+        rows = work.draft.keep(f"made_{table}", f"FROM ({source}) WHERE {{part}}", work.wide)
         source, apart = f"FROM made_{table}", rows > _STRETCH
 
     out = work.out / f"{table}.parquet"

@@ -245,9 +245,9 @@ class Ordered:
                     found = last if found is None else max(found, last)
         return found
 
-    def stretches(self, row: str) -> list[str]:
-        """Conditions on a column of rows that together let every span through once, ascending, so many at a time."""
-        cuts: list[int | None] = [None, *sorted(set(self.runs.cuts)), None]
+    def stretches(self, row: str, runs: int = 1) -> list[str]:
+        """Conditions on a column of rows that let every span through once, ascending, so many runs at a time."""
+        cuts: list[int | None] = [None, *sorted(set(self.runs.cuts))[runs - 1 :: runs], None]
         return [
             " AND ".join(
                 ([] if begin is None else [f"{row} >= {begin}"]) + ([] if end is None else [f"{row} < {end}"])

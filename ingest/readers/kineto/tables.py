@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from npulens.ingest.readers.kineto import npu, shape
 from npulens.ingest.readers.kineto.calls import Calls
@@ -41,8 +41,21 @@ _STRETCH, _FEW, _MANY = 300_000, 100_000, 100_000
 _MOST = 200_000
 
 
-def _arg(key: str) -> str:
-    return f"json_extract_string(r.rest, '$.\"{key}\"')"
+#: What a collective's event says: its type of data, its group, its plan, its sizes and its ends.
+_SAYS = (*npu.DTYPE, *npu.GROUP, *npu.ALGORITHM, "count", "In msg nelems", "Out msg nelems", "Src Rank", "Dst Rank")
+#: What a copy's does.
+_MOVES = ("size", "direction", "kind")
+
+
+def _args(keys: Sequence[str]) -> str:
+    """SQL: some arguments of an event as a list. Asked one by one, each would be read anew, in room of its own."""
+    paths = ", ".join(f"""'$."{key}"'""" for key in keys)
+    return f"json_extract_string(rest, [{paths}])"
+
+
+def _first(keys: Sequence[str], *wanted: str) -> str:
+    """SQL: the first of some arguments that such a list ``args`` has."""
+    return f"coalesce({', '.join(f'args[{keys.index(key) + 1}]' for key in wanted)})"
 
 
 def provide(
@@ -104,11 +117,13 @@ def _kernel(backend: str, *, lent: bool) -> str:
 
 def _transfer() -> str:
     """Direction by the task's name, else by what the driver wrote in ``direction``; a call without Async waits."""
-    return f"""WITH m AS (
-        SELECT t.row, t.text, t.bytes, t.bandwidth, c.text AS call, try_cast({_arg("size")} AS BIGINT) AS size,
-            coalesce({_arg("direction")}, {_arg("kind")}, '') AS told
+    return f"""WITH j AS (
+        SELECT t.row, t.text, t.bytes, t.bandwidth, c.text AS call, {_args(_MOVES)} AS args
         FROM task t LEFT JOIN linked l ON l.dst = t.row LEFT JOIN strings c ON c.code = (l.call >> 16) - 1
             LEFT JOIN device_rest_raw r ON r.row = t.row WHERE {_COPIES}
+    ), m AS (
+        SELECT row, text, bytes, bandwidth, call, try_cast({_first(_MOVES, "size")} AS BIGINT) AS size,
+            coalesce({_first(_MOVES, "direction", "kind")}, '') AS told FROM j
     ), w AS (
         SELECT *, upper(text || ' ' || told) AS words FROM m
     ), way AS (SELECT words, CASE
@@ -128,17 +143,19 @@ def _transfer() -> str:
 
 def _comm() -> str:
     """The event's own words, else the operator's: of an all-reduce alone its shapes tell what it moves."""
-    return f"""WITH m AS (
+    return f"""WITH j AS (
         SELECT t.row, t.text, t.stream, c.text AS said, t.told, o.team AS of_team, o.dtype AS of_dtype,
-            o.elements AS of_elements, o.by_shape, o.peer, {npu.told(npu.DTYPE)} AS own_dtype,
-            {npu.told(npu.GROUP)} AS team, {npu.told(npu.ALGORITHM)} AS plan,
-            try_cast({_arg("count")} AS BIGINT) AS counted,
-            try_cast({_arg("In msg nelems")} AS BIGINT) AS sent,
-            try_cast({_arg("Out msg nelems")} AS BIGINT) AS received,
-            try_cast({_arg("Src Rank")} AS INTEGER) AS src_rank, try_cast({_arg("Dst Rank")} AS INTEGER) AS dst_rank
+            o.elements AS of_elements, o.by_shape, o.peer, {_args(_SAYS)} AS args
         FROM task t LEFT JOIN strings c ON c.code = t.collective LEFT JOIN device_rest_raw r ON r.row = t.row
             LEFT JOIN operator_said o ON o.row = t.row
         WHERE {_TALKS}
+    ), m AS (
+        SELECT * EXCLUDE (args), {_first(_SAYS, *npu.DTYPE)} AS own_dtype, {_first(_SAYS, *npu.GROUP)} AS team,
+            {_first(_SAYS, *npu.ALGORITHM)} AS plan, try_cast({_first(_SAYS, "count")} AS BIGINT) AS counted,
+            try_cast({_first(_SAYS, "In msg nelems")} AS BIGINT) AS sent,
+            try_cast({_first(_SAYS, "Out msg nelems")} AS BIGINT) AS received,
+            try_cast({_first(_SAYS, "Src Rank")} AS INTEGER) AS src_rank,
+            try_cast({_first(_SAYS, "Dst Rank")} AS INTEGER) AS dst_rank FROM j
     ), w AS (
         SELECT *, regexp_replace(lower(coalesce(said, told, text)), '[^a-z]', '', 'g') AS word FROM m
     ), k AS (

@@ -83,7 +83,9 @@ _MOVES = re.compile(r"(?:^|_)(?:TensorMove|ViewCopy|(?:aclnn)?InplaceCopy)(?:AiC
 #: Operators of the framework that only move data, where their kernel copies and both types are one.
 _COPIES = re.compile(r"^aten::(?:copy_|clone|contiguous|_foreach_copy_)$")
 #: Kernels of torch that copy and are not made for two types.
-_SAME_TYPE = re.compile(r"(?:gpu_kernel_impl_nocast|vectorized_elementwise_kernel)<.*\bdirect_copy_kernel_cuda\b")
+_SAME_TYPE = re.compile(
+    r"(?:gpu_kernel_impl_nocast|vectorized_elementwise_kernel)[<I].*(?<![A-Za-z_])direct_copy_kernel_cuda(?![a-z_])"
+)
 #: Whether the job has several ranks, whether any operator was recorded, and one of a backward pass.
 _TRAINS = f"""
     SELECT (SELECT count(*) FROM comm) > 0 OR (SELECT count(*) FROM rank) > 1 OR (SELECT max(world_size) > 1 FROM run),

@@ -30,7 +30,8 @@ A ceiling. The kernel is taken to reach the same share of its new roof. Without 
 is the same share of the higher peak. Then it takes no less time than its tensors need at the memory's bandwidth, where
 both are known. Fused attention in fp32 is not counted. Devices of which no faster
 precision is known are not judged. On Ascend, operators or inputs without a recorded type may be matrix work in fp32.
-Where they take too much of the time, nothing is said.
+Where they take too much of the time, nothing is said. On other devices that holds for kernels of one's own that
+multiply by their names and do not name a precision.
 
 ## References
 
@@ -53,7 +54,7 @@ from npulens.analysis.capability import setting
 from npulens.analysis.device.abilities import UNNAMED, Device, device, named_by, title
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import Kernels, kernels
-from npulens.analysis.device.kinds import TYPED, Bools, Kind
+from npulens.analysis.device.kinds import TYPED, Bools, Kind, shortened
 from npulens.analysis.device.tail import without_tail
 from npulens.analysis.device.tensors import largest
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
@@ -66,6 +67,7 @@ from npulens.analysis.say import number
 from npulens.analysis.steady import of_run, steady_ns
 from npulens.analysis.work.judged import enough, most_of_a_rank, some
 from npulens.analysis.work.operators import Operator, operators
+from npulens.ingest.messages import Message
 
 NEEDS = ("kernels",)
 
@@ -134,8 +136,15 @@ TEXT = {
 #: Names of kernels that multiply in fp32 on ordinary cores.
 _NAMED = re.compile(
     r"(?:^|_)(?:volta|turing|ampere|maxwell|pascal|hopper|blackwell|cudnn)\w*_(?:sgemm|scudnn)_|simt_sgemm|"
-    r"xmma_\w*_f32f32_f32f32_f32_(?!\w*tf32)|(?:implicit|explicit|precomputed)_convolve_sgemm<float|"
-    r"(?:^|\s|::)(?:dgrad|wgrad)\w*_engine<float|^Cijk_[A-Z][a-z]+_[A-Z][a-z]+_SB?_"
+    r"xmma_\w*_f32f32_f32f32_f32_(?!\w*tf32)|(?:implicit|explicit|precomputed)_convolve_sgemm(?:<float|If)|"
+    r"(?:^|\s|::|\d)(?:dgrad|wgrad)\w*_engine(?:<float|If)|^Cijk_[A-Z][a-z]+_[A-Z][a-z]+_SB?_"
+)
+#: Names of kernels that multiply, of CUDA and ROCm, and words in them that tell in which precision.
+_MULTIPLIES = re.compile(r"matmul|gemm|(?:^|_)b?mm(?:_|\d|$)|^triton_tem_", re.I)
+_TELLS = re.compile(
+    r"fp?16|fp?8|[bt]f(?:16|32)|half|bfloat|f64|double|e[45]m[23]|fp4|int[48]|[iuws][48](?![\d.])|[hs]\d{3,5}gemm|"
+    r"(?<![a-z])[hdzci]+gemm|s1688|s16816|h1688|h16816|[hs]884|imma|tensorop|cijk|nvjet",
+    re.I,
 )
 #: Operator types of Ascend that run on the cube.
 _CUBE = re.compile(r"matmul|^conv[23]d|^gemm|batchmatmul|depthwiseconv", re.I)
@@ -200,6 +209,8 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
                 f"有 fp32 矩阵算子在运行，但不知道 {chinese} 有没有更快的精度",
                 named_by(run) or "flops of the device in analysis/device/device_facts.toml",
             )
+    if run.get(family) in ("cuda", "rocm") and most_of_a_rank(every.rank[mine], every.dur[mine]) < least:
+        _named(run, every, mine, limits.min_share)
     if run.get(family) not in _TELLING:
         told = every.of(~every.kinds.memset) & ~_untold(run)
         what = ("kernels whose precision is told", "能得知精度的算子")
@@ -255,6 +266,30 @@ def _told(run: Run, every: Kernels, mine: Ints, min_share: float) -> None:
             f"记录了算子类型和输入数据类型的 kernel 只占 {said_} 的时间，其余的都可能是 fp32 矩阵算子",
             setting(run, "kernel_shapes"),
         )
+
+
+def _named(run: Run, every: Kernels, mine: Ints, min_share: float) -> None:
+    """Raises where kernels that multiply by their names have too much of the time and nothing tells in what."""
+    typed = run.get(operators).every.columns.precision.map(lambda one: one is not None).flags()
+    left = every.of(every.kinds.each(silent, "name", "memset").flags()) & ~typed[run.get(operators).of]
+    left[mine] = False
+    whole, lost = int(every.dur.sum()), int(every.dur[left].sum())
+    if lost <= (1 - COVERED) * whole:
+        return
+    if most_of_a_rank(every.rank[left], every.dur[left]) < min_share * run.get(steady_ns):
+        return
+    first = shortened(every.kinds[int(every.kind[left][int(np.argmax(every.dur[left]))])].name)
+    share = number("_share", lost / whole)
+    raise NotMeasured(
+        f"in which precision kernels with {share} of the time multiply, such as {first}: their names do not tell",
+        f"占 {share} 时间的矩阵算子（如 {first}）无法从名称得知其精度", Message("kernel_named"),
+    )  # fmt: skip
+
+
+def silent(kind: Kind) -> bool:
+    """Whether a kernel multiplies by its name, and the name does not tell in which precision."""
+    name = kind.name.split("(")[0]
+    return not kind.memset and _MULTIPLIES.search(name.split("<")[0]) is not None and _TELLS.search(name) is None
 
 
 def _typed(kind: Kind) -> bool:

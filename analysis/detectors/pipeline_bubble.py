@@ -6,6 +6,9 @@ the time in which they wait for the other side and nothing is computed. Where th
 transferring, both count; otherwise transfers are told by comm_exposed. The profiler's own "Bubble" counts
 `hcom_receive` only and is 0 for batches.
 
+Where a job on CPUs computes no layer of a model, only its sends and receives are told. They may be a collective that
+somebody wrote by hand.
+
 One process may drive several devices and spread a model's layers over them. Then what counts is the time in which the
 device that works most does not, and another does.
 
@@ -32,6 +35,7 @@ schedules; Megatron-LM --num-layers-per-virtual-pipeline-stage.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -40,6 +44,8 @@ import numpy as np
 
 from npulens.analysis import limits as limits_
 from npulens.analysis.device.family import family
+from npulens.analysis.device.kernels import kernels
+from npulens.analysis.device.kinds import TYPED
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from npulens.analysis.limits import limit
 from npulens.analysis.ranks.collectives import collectives
@@ -51,6 +57,10 @@ from npulens.analysis.say import duration
 from npulens.analysis.steady import of_step, steady_ns
 
 NEEDS = ("collectives", "kernels")
+#: Operators on a CPU that layers of a model are made of.
+_LAYERS = re.compile(
+    r"mm(?:_|$)|bmm|matmul|linear|einsum|conv|attention|embedding|norm|pool|softmax|rnn|lstm|gru|backward", re.I
+)
 #: Windows a finding shows.
 _MOST = 20
 
@@ -61,6 +71,12 @@ TEXT = {
             "{count} sends and receives a step. Use more micro-batches (a smaller micro-batch-size), an interleaved "
             "schedule (--num-layers-per-virtual-pipeline-stage). Balance the layers of the stages: first and last "
             "also hold embedding and loss. Profile the neighbouring stages too, to see which one is slow.",
+        ),
+        "exchange": Words(
+            "Rank {rank} waits {bubble_ns} of each step ({bubble_share}) in sends and receives for other ranks",
+            "{count} sends and receives a step, and the rank computes no layer of a model beside them. If they are a "
+            "collective made by hand, such as a ring, let one call do it (all_reduce, all_gather). If they are a "
+            "pipeline's, use more micro-batches. Profile the other ranks too, to see which one is late.",
         ),
         "in_turn": Words(
             "Rank {rank}'s {count} devices take turns: for {bubble_ns} of each step ({bubble_share}) the busiest waits "
@@ -77,6 +93,12 @@ TEXT = {
             "每步有 {count} 次收发。请增加 micro batch 数（减小 micro-batch-size），使用交错调度"
             "（--num-layers-per-virtual-pipeline-stage），并均衡各阶段的层数：首尾阶段还有 embedding 和 loss。"
             "同时采集相邻阶段，可看出哪个阶段慢。",
+        ),
+        "exchange": Words(
+            "rank {rank} 每步有 {bubble_ns}（{bubble_share}）停在收发中等其他 rank",
+            "每步有 {count} 次收发，且该 rank 没有计算任何模型层。若这是自己实现的集合通信（如环形），"
+            "请改用一次 all_reduce 或 all_gather；若是流水线，请增加 micro batch 数。"
+            "同时采集其他 rank，可看出哪个 rank 迟到。",
         ),
         "in_turn": Words(
             "rank {rank} 的 {count} 个设备轮流工作：每步有 {bubble_ns}（{bubble_share}）最忙的设备在等其他设备",
@@ -117,11 +139,22 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         "count": found.count // run.step_count,
     }  # fmt: skip
     bubble = run.get(bubble_ns)
+    layers = _layers(run, found.worst)
     yield Candidate(
-        "pipeline_bubble", "found", numbers, found.evidence, found.change, "high",
+        "pipeline_bubble", "found" if layers else "exchange", numbers, found.evidence, found.change,
+        "high" if layers else "medium",
         min(found.longest_ns if bubble is None else bubble, found.longest_ns), found.longest_ns,
         replayed=bubble is None,
     )  # fmt: skip
+
+
+def _layers(run: Run, rank: int) -> bool:
+    """Whether a rank may compute layers of a model, as a stage does. Of devices nothing is known to the contrary."""
+    if run.get(family) != "cpu":
+        return True
+    every = run.get(kernels)
+    layer = every.of(every.kinds.each(lambda kind: _LAYERS.search(kind.type) is not None, *TYPED).flags())
+    return bool(layer[every.rank == rank].any())
 
 
 def _in_turn(run: Run, rank: int) -> Candidate:

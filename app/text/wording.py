@@ -131,9 +131,14 @@ def kernels(check: Check, lang: str) -> list[str]:
     if found.others:
         values = {"n": found.others, "share": share(found.others_ns / found.whole_ns)}
         told.append(say(lang, "findings.kernels_others" if found.others > 1 else "findings.kernels_other", values))
-    return [say(lang, "findings.kernels" if check.whole.stepped else "findings.kernels_recorded", {
+    said = say(lang, "findings.kernels" if check.whole.stepped else "findings.kernels_recorded", {
         "ns": duration(found.whole_ns / found.per), "types": say(lang, "shell.comma").join(told),
-    })]  # fmt: skip
+    })  # fmt: skip
+    unjudged = _unjudged(check) if check.findings else 0.0  # without findings the answer itself tells it
+    if unjudged < _MOST_OF_IT:
+        return [said]
+    values = {"kernels": share(unjudged), "whole": whole(check, lang, check.steady_step_ns)}
+    return [say(lang, "findings.answer_and", {"answer": said, "host": say(lang, "findings.kernels_unjudged", values)})]
 
 
 #: Time with work of a device, as it is said where a CPU did the work.

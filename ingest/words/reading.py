@@ -291,6 +291,8 @@ TEXT: dict[str, tuple[str, str]] = {
         "{file} 的行，其时间与 trace 不符"),
     # What records it, where that is no code.
     "pytorch_or_later": ("PyTorch {version} or later", "PyTorch {version} 或更高版本"),
+    "kernel_named": ("a name of the kernel that tells it, such as matmul_bf16",
+        "在算子名称中写明精度，例如 matmul_bf16"),
     "distributed_job": ("a distributed job", "分布式任务"),
     "torch_distributed_initialised_before_profiling": ("torch.distributed, initialised before profiling",
         "在采集之前初始化 torch.distributed"),

@@ -168,6 +168,10 @@ TEXT = {
     "kernels_recorded": (
         "Kernels that compute add up to {ns} on a rank. Most of it: {types}.", "每卡的计算算子共 {ns}，其中 {types}。",
     ),
+    "kernels_unjudged": (
+        "They take {kernels} of the {whole}, and how well they use the device could not be judged.",
+        "{whole}算子占 {kernels}，其效率无法判断。",
+    ),
     "kernels_others": ("other types ({n}) {share}", "其他 {n} 类 {share}"),
     "kernels_other": ("another type {share}", "其他 1 类 {share}"),
     "answer_no_detectors": ("No detector was asked.", "没有运行任何检查。"),

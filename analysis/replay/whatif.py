@@ -328,20 +328,37 @@ class Edit:
             low, reach = begin + found.offsets[index], np.maximum.accumulate(end + found.offsets[index])
             last = np.searchsorted(low, times[found.sync_start[mine]], "right") - 1  # of those that begin before it
             hit[mine] |= (last >= 0) & (reach[last] >= times[found.sync_end[mine]])
-        # A window's begin stands still: what was waited for before it is nobody's saving.
+        # A window's begin stands still: what was waited for before it is nobody's saving. A call that waits for a task
+        # that it launched itself, the first of the window, waits from there on.
+        before = np.zeros(len(hit), np.int64)
         if hit.any():
-            hit &= times[found.sync_start] >= times[found.begin[found.sync_rank]]
+            before = np.maximum(0, times[found.begin[found.sync_rank]] - times[found.sync_start])
+            hit &= (before == 0) | np.isin(found.sync_span, self._opening(found.sync_span[hit & (before > 0)]))
         if not hit.any():
             return set()
         for nodes, kind in ((found.sync_end[hit], SYNC), (found.sync_start[hit], QUEUE)):
             edges, _ = self.edges_to(nodes)
             self.lag[edges[found.settled.kind[edges] == kind]] = self.NEVER
-        edges, _ = self.edges_to(found.sync_end[hit])
-        own = edges[found.settled.kind[edges] == OWN]
-        self.lag[own] = np.minimum(self.lag[own], CALL_NS)
+        edges, which = self.edges_to(found.sync_end[hit])
+        own = found.settled.kind[edges] == OWN
+        self.lag[edges[own]] = np.minimum(self.lag[edges[own]], np.maximum(CALL_NS, before[hit])[which[own]])
         self.rest[found.sync_end[hit]] = 0
         self.changed = True
         return {found.ranks[index] for index in np.unique(found.sync_rank[hit])}
+
+    def _opening(self, calls: Ints) -> Ints:
+        """Calls that launched nothing before the window of their rank begins, and something in it."""
+        if not len(calls):
+            return calls
+        rows = self.run.columns(
+            "SELECT l.src_span_id AS call, t.rank, min(t.ts_ns) AS ts_ns FROM link l "
+            "JOIN span t ON t.span_id = l.dst_span_id WHERE list_contains(?, l.src_span_id) GROUP BY ALL",
+            [calls.tolist()],
+        )  # fmt: skip
+        windows = [self.run.window(rank) for rank in np.asarray(rows["rank"]).tolist()]
+        begins = np.array([window[0] if window else -1 for window in windows], np.int64)
+        ts = np.asarray(rows["ts_ns"], np.int64)
+        return np.asarray(rows["call"], np.int64)[(begins >= 0) & (ts >= begins)]
 
     def _elsewhere(self, spans: Ints) -> Iterator[tuple[int, Ints, Ints]]:
         """Spans that are no waiting calls themselves, by rank: operators and functions around them, by begin."""

@@ -368,6 +368,18 @@ def test_time_outside_of_all_device_work_is_told_where_no_steps_are(
     assert told == ([] if wanted is None else [wanted])
 
 
+def test_what_the_profiler_did_itself_is_no_call_before_the_first_task() -> None:
+    """400 us of a buffer that the profiler asked for lie beside a call of 30: only the call is the job's."""
+    con = connection({"spans": [
+        {"id": 1, "kind": "runtime", "name": "cudaMalloc", "at": 0, "for": 30},
+        {"id": 2, "kind": "host_other", "name": "Activity Buffer Request", "at": 40, "for": 400, "track": "thread -1"},
+        {"id": 3, "kind": "kernel", "name": "k", "at": 500, "for": 100},
+    ]})  # fmt: skip
+    con.execute("UPDATE track SET kind = 'profiler' WHERE name = 'thread -1'")
+    (told,) = [one.text[0] for one in quality(Run(con)).doubts if one.name == "outside"]
+    assert told.endswith("The longest call there is cudaMalloc (30.0 µs). For 470 µs of it no call was recorded at all")
+
+
 def test_of_sums_alone_conversions_are_added_up() -> None:
     """Each may be small: 3, 2 and 1 of 100 us are 6 %. Of the names, only AI_CPU tells where an operator ran."""
     con = connection({"spans": []})

@@ -197,12 +197,13 @@ _MOST_OF_IT = 0.5
 
 def _longest_outside(run: Run, rank: int, window: tuple[int, int], after: bool) -> list[tuple[Overlap, int]]:
     """The host's longest call outside a window, or the runtime library's call that is most of it: at most one."""
-    # A function or a mark that goes on beside the device's work says less than a call.
+    # A function or a mark that goes on beside the device's work says less than a call. The profiler's own work is none.
     rows = run.con.execute(
         "WITH call AS (SELECT name, kind, span_id, ts_ns, ts_ns + dur_ns AS end_ns, "
         "greatest(0, least(ts_ns + dur_ns, $2) - ts_ns) "
         "+ CASE WHEN $4 THEN greatest(0, ts_ns + dur_ns - greatest(ts_ns, $3)) ELSE 0 END AS out_ns "
-        f"FROM span WHERE rank = $1 AND {_HOST_WORK} AND (ts_ns < $2 OR $4 AND ts_ns + dur_ns > $3)), "
+        f"FROM span WHERE rank = $1 AND {_HOST_WORK} AND (ts_ns < $2 OR $4 AND ts_ns + dur_ns > $3) "
+        "AND NOT (kind = 'host_other' AND track IN (SELECT track FROM track WHERE track.kind = 'profiler'))), "
         "longest AS (FROM call ORDER BY kind NOT IN ('runtime', 'cpu_op') AND end_ns > $2 AND ts_ns < $3, "
         "out_ns DESC, span_id LIMIT 1) "
         "SELECT longest.name, longest.out_ns, call.name, call.out_ns FROM longest LEFT JOIN call "

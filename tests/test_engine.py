@@ -144,13 +144,14 @@ def test_a_small_problem_does_not_hide_kernels_that_nobody_could_judge(tmp_path:
     """The same kernels beside a finding: what nobody could say of them is told with their types."""
     said = check(connection(CASE), settings=own(tmp_path, "mine"))
     assert said.findings
-    every = {"low_efficiency": "not_measured"}
+    every = {"low_efficiency": "not_measured", "pipe_stall": "not_measured"}
     blind = replace(said, outcomes=[replace(one, outcome=every.get(one.detector, "clean")) for one in said.outcomes])
     (told,), (chinese,) = wording.kernels(blind, "en"), wording.kernels(blind, "zh")
     assert told.endswith("They take 70.0 % of the 1.00 ms step, and how well they use the device could not be judged.")
     assert chinese.endswith("每步（1.00 ms）算子占 70.0 %，其效率无法判断。")
+    counted = [replace(one, outcome="found") if one.detector == "pipe_stall" else one for one in blind.outcomes]
     for fine in (replace(said, outcomes=[replace(one, outcome="clean") for one in said.outcomes]),
-                 replace(blind, findings=())):  # fmt: skip
+                 replace(blind, findings=()), replace(blind, outcomes=counted)):  # fmt: skip
         assert "could not be judged" not in wording.kernels(fine, "en")[0]
 
 

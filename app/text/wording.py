@@ -134,7 +134,9 @@ def kernels(check: Check, lang: str) -> list[str]:
     said = say(lang, "findings.kernels" if check.whole.stepped else "findings.kernels_recorded", {
         "ns": duration(found.whole_ns / found.per), "types": say(lang, "shell.comma").join(told),
     })  # fmt: skip
-    unjudged = _unjudged(check) if check.findings else 0.0  # without findings the answer itself tells it
+    # Without findings the answer itself tells it, and pipes that were counted tell how well a kernel uses the device.
+    counted = any(one.detector == "pipe_stall" and one.outcome != "not_measured" for one in check.outcomes)
+    unjudged = _unjudged(check) if check.findings and not counted else 0.0
     if unjudged < _MOST_OF_IT:
         return [said]
     values = {"kernels": share(unjudged), "whole": whole(check, lang, check.steady_step_ns)}

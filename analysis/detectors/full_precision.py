@@ -51,7 +51,7 @@ import numpy as np
 from npulens.analysis import limits as limits_
 from npulens.analysis.by_rank import by_rank
 from npulens.analysis.capability import setting
-from npulens.analysis.device.abilities import UNNAMED, Device, device, named_by, title
+from npulens.analysis.device.abilities import CUBE, UNNAMED, Device, device, named_by, title
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import Kernels, kernels
 from npulens.analysis.device.kinds import TYPED, Bools, Kind, shortened
@@ -254,6 +254,7 @@ def _told(run: Run, every: Kernels, mine: Ints, min_share: float) -> None:
     about = every.of(~kinds.memset & ~kinds.each(lambda kind: kind.on_aicpu, "core").flags())
     typed = kinds.each(_typed, "core", "op_type", "op", "input_dtypes").flags()
     left = about & ~every.of(kinds.each(judged, "core", *TYPED, "input_dtypes").flags()) & _may_multiply(run)
+    left &= ~_cube_rests(run)
     left[mine] = False
     if not every.of(typed)[about].any():
         left = about
@@ -304,11 +305,24 @@ def judged(kind: Kind) -> bool:
     if name is None:
         last = _LAST.search(kind.name)
         return kind.op is None and kind.name.startswith("aclnn") and not _matrix(last[0] if last else "")
+    if kind.core in CUBE and kind.input_dtypes in _NONE and kind.name == name:
+        return False  # a kernel of one's own, called by its own name, on a core that can multiply
     return not _matrix(name) or (kind.core not in _NONE and (kind.input_dtypes or "").split(";")[0] not in _NONE)
 
 
 def _matrix(name: str) -> bool:
     return _CUBE.search(name) is not None
+
+
+def _cube_rests(run: Run) -> Bools:
+    """Kernels whose counters say that the cube did nothing: they tell of the scalar unit, and of no cube."""
+    done = run.get(operators)
+    rests = np.zeros(len(done.every), np.bool_)
+    for at, pipes in done.every.columns.pipes.items():
+        rests[at] = any(one.endswith("scalar") for one in pipes) and not any(
+            one.endswith(("mac", "cube")) for one in pipes
+        )
+    return rests[done.of]
 
 
 def _may_multiply(run: Run) -> Bools:

@@ -18,8 +18,9 @@ up before it is recorded, and keep the caches between runs.
 
 ## Limits of the method
 `aclopCompileAndExecute` also launches: calls that find their kernel in the cache are counted, too, they are the slow
-way in any case. Compiling in the steps before the capture is not seen. A fuser leaves no mark: a long rest within an
-operator, before the driver first launches a kernel, may be one. Then nothing is claimed, and it is not measured.
+way in any case. A launch in it that takes 1 ms or more loads something, and is not counted. Compiling in the steps
+before the capture is not seen. A fuser leaves no mark: a long rest within an operator, before the driver first launches
+a kernel, may be one. Then nothing is claimed, and it is not measured.
 
 ## References
 CANN: aclopCompileAndExecute, aclrtSetCompileopt; torch_npu: set_compile_mode; msprof-analyze's "operator compile" rule.

@@ -145,6 +145,19 @@ _SPECIAL = """
     FROM found WHERE cause <> 'sync_op' OR rank NOT IN (FROM traced) ORDER BY rank, ts_ns, dur_ns DESC
 """
 
+#: Calls that compile an operator and then launch it. A launch takes microseconds, and the whole call is the slow way to
+#: launch. A launch that takes milliseconds loads something first: that is none of compiling.
+_BOTH = rf"{LAYER}aclopCompileAndExecute(?:V2)?$"
+_LOADS_NS = 1_000_000
+_LAUNCHED = f"""
+    SELECT c.span_id, max(h.ts_ns) AS at_ns FROM span c
+    JOIN span h ON h.track = c.track AND h.ts_ns >= c.ts_ns AND h.ts_ns < c.ts_ns + c.dur_ns
+    WHERE c.kind = 'runtime' AND h.kind = 'runtime' AND h.span_id <> c.span_id
+        AND c.name IN (SELECT name FROM {NAMES} WHERE kind = 'runtime' AND regexp_matches(name, '{_BOTH}'))
+        AND h.dur_ns >= {_LOADS_NS} AND h.span_id IN (SELECT src_span_id FROM link WHERE route <> 'fwdbwd')
+    GROUP BY c.span_id ORDER BY c.span_id
+"""
+
 
 def names(run: Run) -> str:
     """Makes the table of names and says what it is called."""
@@ -163,6 +176,7 @@ def special(run: Run) -> dict[int, Special]:
     sql = _SPECIAL.format(cases=cases, sync_ops=SYNC_OPS, blocking_ns=_BLOCKING_NS, names=run.get(names),
                           on_cpu=ON_CPU)  # fmt: skip
     columns = run.columns(sql, [list(HOST_KINDS)])
+    columns["end_ns"] = _until_launched(run, columns["span_id"], columns["end_ns"])
     ranks, first = np.unique(columns["rank"], return_index=True)
     last = np.append(first, len(columns["rank"]))[1:]
     return {
@@ -173,3 +187,13 @@ def special(run: Run) -> dict[int, Special]:
         )
         for rank, a, b in zip(ranks, first, last, strict=True)
     }  # fmt: skip
+
+
+def _until_launched(run: Run, ids: Ints, ends: Ints) -> Ints:
+    """The ends of spans; of calls that compile and launch where a long launch begins."""
+    both = f"SELECT count(*) FROM {run.get(names)} WHERE kind = 'runtime' AND regexp_matches(name, '{_BOTH}')"
+    if run.con.execute(both).fetchall() == [(0,)]:
+        return ends
+    found = run.columns(_LAUNCHED)
+    begun = dict(zip(found["span_id"].tolist(), found["at_ns"].tolist(), strict=True))
+    return np.array([begun.get(span, end) for span, end in zip(ids.tolist(), ends.tolist(), strict=True)], np.int64)

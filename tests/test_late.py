@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from npulens import ingest
+from npulens.analysis.detectors import late_rank
 from npulens.analysis.detectors.late_rank import orders
 from npulens.analysis.engine import check
 from npulens.analysis.finding import Change
 from npulens.analysis.intervals import Intervals, Ints
 from npulens.analysis.ranks.clock import clock
 from npulens.analysis.ranks.collectives import POINT_TO_POINT, collectives, from_the_end
-from npulens.analysis.ranks.lateness import late_peers, waited_less
+from npulens.analysis.ranks.lateness import late_peers, most_ns, waited_less
 from npulens.analysis.ranks.waits import CLOCK, PEERS, SAID, TASKS, waits
 from npulens.analysis.replay.critical import held_by, unmovable
 from npulens.analysis.replay.whatif import saved_ns
@@ -207,6 +208,35 @@ def test_one_edit_moves_the_late_rank_and_those_who_wait_for_it() -> None:
     # Half of it gives half back.
     half = Intervals(change.cut[1].starts + 450_000, change.cut[1].ends)
     assert saved_ns(run, Change(cut={1: half})) == 3 * 450_000
+
+
+def test_a_wait_beside_which_a_rank_computes_is_no_ceiling() -> None:
+    """Rank 1 comes 900 late in each of three steps; rank 0 computes 650 of that, so that no more than 250 is lost.
+
+    Nothing launches these kernels: where a replay cannot tell what a fix gives back, the ceiling is all that is lost.
+    """
+    spans: list[dict[str, Any]] = []
+    for step in range(3):
+        at, number = step * (1_200 + 17 * step), 10 * step
+        for rank, late in ((0, 0), (1, 900)):
+            base = 1_000 * rank + number
+            spans += [
+                {"id": 5_000 + base, "rank": rank, "kind": "step_mark", "name": f"ProfilerStep#{step}", "at": at,
+                 "for": 1_190, "track": "main"},
+                {"id": base + 1, "rank": rank, "kind": "kernel", "name": "matmul", "at": at + late + 20, "for": 50},
+                reduced(at + late + 71, 1_029 - late, rank, number + 2) | {"track": "s0"},
+            ]  # fmt: skip
+            if rank == 0:
+                spans.append({"id": base + 3, "rank": 0, "kind": "kernel", "name": "matmul", "at": at + 71, "for": 650,
+                              "track": "s1"})  # fmt: skip
+    run = Run(connection({"spans": spans, "run": {"world_size": 2, "missing_ranks": []}}))
+    (late_,) = run.get(late_peers)
+    assert (late_.rank, late_.gain_ns, most_ns(run, late_)) == (1, 3 * 900_000, 3 * 250_000)
+    (said,) = late_rank.detect(run.con, run, late_rank.Limits())
+    assert (said.ceiling_ns, said.measured_ns) == (3 * 250_000, 3 * 900_000)
+    # A third rank that was not captured may compute nothing meanwhile.
+    run = Run(connection({"spans": spans, "run": {"world_size": 3, "missing_ranks": [2]}}))
+    assert [most_ns(run, one) for one in run.get(late_peers)] == [3 * 900_000]
 
 
 def test_what_nobody_waits_for_gives_nothing_back_and_says_what_holds() -> None:

@@ -42,7 +42,17 @@ from npulens.analysis.intervals import Ints
 from npulens.analysis.ranks.clock import clock
 from npulens.analysis.ranks.collectives import POINT_TO_POINT, SHIFTS, UNNAMED, Collectives, collectives
 from npulens.analysis.ranks.exposure import between_stages, waiting_at_most
-from npulens.analysis.ranks.lateness import Late, bare, excess, late_peers, said, told_share, waited_less, witnessed
+from npulens.analysis.ranks.lateness import (  # fmt: skip
+    Late,
+    bare,
+    excess,
+    late_peers,
+    most_ns,
+    said,
+    told_share,
+    waited_less,
+    witnessed,
+)
 from npulens.analysis.ranks.waits import GUESSED, UNKNOWN, complete, waits
 from npulens.analysis.replay import whatif
 from npulens.analysis.run import Run
@@ -323,7 +333,7 @@ def _skew_ns(run: Run, late: Late, witness: int) -> int | None:
 
 
 def _candidate(run: Run, late: Late) -> Candidate:
-    more = excess(run, late)
+    more, most = excess(run, late), most_ns(run, late)
     ranks = sorted(late.waited, key=lambda rank: -late.gained[rank].total())
     wait, longest = late.wait_ns // run.step_count, max(late.waited, key=lambda rank: late.waited[rank].total())
     numbers: dict[str, Value] = {
@@ -342,13 +352,13 @@ def _candidate(run: Run, late: Late) -> Candidate:
     step = _only_step(run, operators.step[mine], found.wait_ns[mine])
     if step is not None:
         whom, whom_zh = _whom(run, late)
-        numbers |= {**_once(run, step, late.wait_ns, late.gain_ns), "whom": whom, "whom_zh": whom_zh}
+        numbers |= {**_once(run, step, late.wait_ns, most), "whom": whom, "whom_zh": whom_zh}
         numbers["who_zh"] = f"rank {', '.join(map(str, sorted(ranks)))}"
     return Candidate(
         "late_rank", late.text(run, more) if step is None else "once", numbers,
         witnessed(run, late, _MOST) + (more.evidence[:_MOST] if more else ()), waited_less(run, late),
-        "low" if late.guessed else "medium" if late.clocked or late.rank is None else "high", late.gain_ns,
-        late.gain_ns, most_ns=run.get(waiting_at_most) if late.guessed else None,
+        "low" if late.guessed else "medium" if late.clocked or late.rank is None else "high",
+        most, late.gain_ns, most_ns=run.get(waiting_at_most) if late.guessed else None,
     )  # fmt: skip
 
 

@@ -148,6 +148,28 @@ def waited_less(run: Run, late: Late) -> Change:
     return Change(peers=operators.span_id[absent], peer_ns=found.gain_ns[absent], cut=cut)
 
 
+def most_ns(run: Run, late: Late) -> int:
+    """What a late peer can give back at most: a wait costs nothing beside which every rank that waits computes.
+
+    A rank that waits for nothing more at the end may end before the run does. Where ranks were not captured, nobody
+    knows what they compute meanwhile.
+    """
+    if run.missing_ranks != ():
+        return late.gain_ns
+    operators, found, rows = run.get(collectives), run.get(waits), late.rows
+    bare, longest = found.gain_ns[rows].copy(), 0
+    for rank in late.gained:
+        mine, window = operators.rank[rows] == rank, run.window(rank)
+        ends = found.arrival_ns[rows[mine]]
+        bare[mine] -= run.activity(rank).surely_computing.within(ends - bare[mine], ends)
+        longest = max(longest, window[1] - window[0] if window else run.wall_ns)
+    instance = np.where(operators.instance[rows] >= 0, operators.instance[rows], -1 - rows)
+    _, which = np.unique(instance, return_inverse=True)
+    most = np.zeros(len(rows), np.int64)
+    np.maximum.at(most, which, bare)
+    return min(late.gain_ns, int(most.sum()) + max(0, run.wall_ns - longest))
+
+
 @dataclass(frozen=True)
 class Comings:
     """A captured late rank's own operators in the collectives that it was late for, and by how much."""

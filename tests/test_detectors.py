@@ -1,10 +1,9 @@
 """Every detector in its cases: it fires, it stays quiet, it says what it cannot see.
 
-tests/cases/<detector>.yaml is a list of cases: a table case (tests/tablecase.py) with `name`,
-`expect` (found, clean, not_measured) and, where found, any of `cause`, `saving_us` (exact),
-`saving_within` ([least, most] in us), `on_rank` (of the evidence), `at` (a moment in us that the evidence covers),
-`says` (a piece of the English title), `advises` and `never_advises` (of the advice), `count` (findings), `limits`
-(overrides).
+tests/cases/<detector>.yaml is a list of cases: a table case (tests/tablecase.py) with `name`, `expect` (found, clean,
+not_measured) and, where found, any of `cause`, `saving_us` (exact), `saving_within` ([least, most] in us), `most_us`
+(the ceiling), `on_rank` (of the evidence), `at` (a moment in us that the evidence covers), `says` (a piece of the
+English title), `advises` and `never_advises` (of the advice), `count` (findings), `limits` (overrides).
 """
 
 from __future__ import annotations
@@ -62,6 +61,8 @@ def _agrees(said: Check, case: dict[str, Any]) -> None:
     if "saving_within" in case:
         least, most = case["saving_within"]
         assert least * 1000 <= first.saving_ns <= most * 1000, first.saving_ns
+    if "most_us" in case:
+        assert first.saving_most_ns == round(case["most_us"] * 1000)
     if "on_rank" in case:
         assert {evidence.rank for evidence in first.evidence} == {case["on_rank"]}
     if "at" in case:

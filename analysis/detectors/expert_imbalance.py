@@ -15,8 +15,9 @@ Balance the router: a larger auxiliary loss or an expert bias, a capacity factor
 excess. At inference place experts anew by their load, with copies of the hot ones.
 
 ## Limits of the method
-Captured ranks only: another rank may be busier still. A group of which one rank was captured cannot be judged. Neither
-its share of the tokens nor the others' is known.
+Captured ranks only: another rank may be busier still. The saving is against their mean. At most it is what it would be
+if the others had as little work as the least busy of them. A group of which one rank was captured cannot be judged.
+Neither its share of the tokens nor the others' is known.
 
 ## References
 Megatron-LM and MindSpeed: --moe-aux-loss-coeff, --moe-router-enable-expert-bias,
@@ -92,6 +93,12 @@ class _Load:
     def lost_ns(self) -> int:
         return int((self.own.max(axis=0) - self.mean).sum())
 
+    def most_ns(self, absent: int) -> int:
+        """The same if so many more ranks share these experts, each as idle as the least busy of the captured ones."""
+        most, shared = self.own.max(axis=0), len(self.ranks) + absent
+        mean = (self.own.sum(axis=0) + absent * self.own.min(axis=0)) / shared
+        return int(np.where(self.mean < most, most - mean, 0).sum())
+
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate per group of ranks that share experts."""
@@ -110,7 +117,13 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     for members, here in groups:
         load = _load(every, rows, tuple(here))
         if load.lost_ns > limits.least_more * load.mean.sum():
-            yield _candidate(run, every, load, len(members))
+            yield _candidate(run, every, load, len(members), _absent(run, members, here))
+
+
+def _absent(run: Run, members: tuple[int, ...], here: list[int]) -> int:
+    """How many ranks may share these experts without having been captured; where only captured ones are known, any."""
+    others = set(members) - set(here)
+    return len(others or set(run.missing_ranks or ()) - set(here))
 
 
 def _groups(run: Run, ranks: list[int]) -> list[tuple[int, ...]]:
@@ -162,7 +175,7 @@ def _alike(every: Kernels, rows: Ints, layer: Ints) -> Bools:
     return np.asarray(~differs)
 
 
-def _candidate(run: Run, every: Kernels, load: _Load, members: int) -> Candidate:
+def _candidate(run: Run, every: Kernels, load: _Load, members: int, absent: int) -> Candidate:
     steps, total = run.step_count, load.own.sum(axis=1)
     rank = np.searchsorted(np.array(load.ranks), every.rank[load.rows])
     own, mean = load.own[rank, load.layer], load.mean[load.layer]
@@ -179,4 +192,5 @@ def _candidate(run: Run, every: Kernels, load: _Load, members: int) -> Candidate
     return Candidate(
         "expert_imbalance", "found", numbers, evidence(every, load.rows[some], less[some]), change,
         "high" if members == len(load.ranks) else "medium", load.lost_ns, load.lost_ns,
+        most_ns=load.most_ns(absent) if absent else None,
     )  # fmt: skip

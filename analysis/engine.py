@@ -48,7 +48,7 @@ from npulens.analysis.problems.because import joined, said_once, umbrella, witho
 from npulens.analysis.quality import Quality, quality
 from npulens.analysis.ranks.several_devices import hidden as behind_others
 from npulens.analysis.replay import whatif
-from npulens.analysis.replay.critical import held_by, unmovable, waits_for_absent
+from npulens.analysis.replay.critical import STILL, held_by, unmovable, waits_for_absent
 from npulens.analysis.run import Run
 from npulens.analysis.say import ONCE, ONLY_STEP, RECORDED, STEP, Whole, filled, number, on_cpu, per
 from npulens.analysis.serving import judging
@@ -61,8 +61,6 @@ from npulens.analysis.work.judged import none_ran
 from npulens.analysis.work.partly import too_little
 from npulens.ingest.messages import render
 
-#: Where more of the critical path than this cannot move in the replay, a saving is only the least that is gained.
-STILL = 0.05
 #: A saving that is so much more than the idle time a finding names is explained.
 MORE = 1.05
 #: The views that our own detectors ask; somebody else's may ask any.

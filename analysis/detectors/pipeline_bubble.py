@@ -23,10 +23,10 @@ More micro-batches, an interleaved schedule, layers spread so that all stages ta
 Part of the bubble belongs to every schedule. Where all stages were captured the saving is the wait of the stage that
 waits least: what else it does stays. What it waits after its last step is in no exchange. It counts where the clocks
 tell when the last stage was done. Where they do not, or stages are unequal, the saving is what stages wait on average.
-What equal stages alone give back (stage_balance) is taken off. Where a stage was not captured, filling and draining
-cannot be told from waiting for a slow stage. The saving is then that of a replay without these waits. Context
-parallelism in a ring sends and receives too. Of several devices in one process the saving is an upper end: all of them
-work at once.
+What equal stages alone give back (stage_balance) is taken off. A host may be late behind a wait. So it is never more
+than a replay gives in which no rank waits. Where a stage was not captured, filling and draining cannot be told from
+waiting for a slow stage. The saving is then that of a replay without these waits. Context parallelism in a ring sends
+and receives too. Of several devices in one process the saving is an upper end: all of them work at once.
 
 ## References
 Narayanan et al., SC 2021 (arXiv:2104.04473), section 2.2: the bubble of 1F1B and of interleaved
@@ -48,10 +48,12 @@ from npulens.analysis.device.kernels import kernels
 from npulens.analysis.device.kinds import TYPED
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from npulens.analysis.limits import limit
-from npulens.analysis.ranks.collectives import collectives
+from npulens.analysis.ranks.collectives import POINT_TO_POINT, collectives
 from npulens.analysis.ranks.exposure import between_stages
 from npulens.analysis.ranks.several_devices import devices, in_turn, worked
 from npulens.analysis.ranks.stages import bubble_ns
+from npulens.analysis.replay import whatif
+from npulens.analysis.replay.critical import STILL, unmovable
 from npulens.analysis.run import Run
 from npulens.analysis.say import duration
 from npulens.analysis.steady import of_step, steady_ns
@@ -139,6 +141,8 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         "count": found.count // run.step_count,
     }  # fmt: skip
     bubble = run.get(bubble_ns)
+    if bubble is not None and run.get(unmovable) <= STILL:
+        bubble = min(bubble, _without_others(run))
     layers = _layers(run, found.worst)
     yield Candidate(
         "pipeline_bubble", "found" if layers else "exchange", numbers, found.evidence, found.change,
@@ -155,6 +159,17 @@ def _layers(run: Run, rank: int) -> bool:
     every = run.get(kernels)
     layer = every.of(every.kinds.each(lambda kind: _LAYERS.search(kind.type) is not None, *TYPED).flags())
     return bool(layer[every.rank == rank].any())
+
+
+def _without_others(run: Run) -> int:
+    """How much shorter the run is at most if stages pass nothing on.
+
+    A host that is late behind a wait still is.
+    """
+    operators = run.get(collectives)
+    passed = operators.of_kinds(POINT_TO_POINT)
+    nothing = Change(tasks=operators.span_id[passed], task_ns=(operators.end - operators.ts)[passed])
+    return max(0, run.wall_ns - whatif.alone_ns(run, nothing))
 
 
 def _in_turn(run: Run, rank: int) -> Candidate:

@@ -24,6 +24,8 @@ from npulens.analysis.replay.whatif import replay
 from npulens.analysis.run import Run
 
 Bools = NDArray[np.bool_]
+#: Where more of the critical path than this cannot move in the replay, a saving is only the least that is gained.
+STILL = 0.05
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,19 @@ def _replays(found: Graph, edit: Edit, whole: bool) -> Iterator[Replay]:
         yield Replay(time, lag, edit.rest, found.wall_ns(time))
 
 
+def alone_ns(run: Run, change: Change) -> int:
+    """How long the run with a change takes at least, if no rank waits for another.
+
+    That is what the host and the device of the slowest rank need.
+    """
+    found = run.get(graph)
+    settled, edit = found.settled, Edit(run, found)
+    edit.apply(change)
+    target = np.repeat(np.arange(len(settled.time)), np.diff(settled.first))
+    edit.lag[(settled.rank[settled.source] < 0) & (settled.rank[target] >= 0)] = Edit.NEVER
+    return found.wall_ns(solve(settled.first, settled.source, edit.lag, edit.rest))
+
+
 @dataclass(frozen=True)
 class _Peers:
     """Edges that peers which were not captured hang on, but for those that have nothing else."""

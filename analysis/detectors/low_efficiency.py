@@ -31,8 +31,9 @@ A ceiling. It needs both roofs, that of the matrix units and that of memory. Whe
 with more than 1000 operations for each byte are bound by computing on every device. A roof counts each tensor once, and
 shapes do not tell strides or what lay in a cache. Calls under 10 us are not judged, and 5 us of each are left to
 starting and ending. Copies, layouts, lookups, collectives, what Inductor fused and what runs on the AI CPU are not
-judged. Neither is fp32 on a device with a faster precision: that is `full_precision`. For a single small image on one
-thread, PyTorch takes its own convolution by choice.
+judged. Nor is a kernel that communicates too (MC2): it may wait for another rank. Neither is fp32 on a device with a
+faster precision: that is `full_precision`. For a single small image on one thread, PyTorch takes its own convolution by
+choice.
 
 ## References
 
@@ -66,6 +67,7 @@ from npulens.analysis.idle.blame import said
 from npulens.analysis.idle.origin import origins
 from npulens.analysis.intervals import Ints
 from npulens.analysis.limits import COVERED, limit
+from npulens.analysis.ranks.collectives import collectives
 from npulens.analysis.run import Run
 from npulens.analysis.say import number
 from npulens.analysis.steady import of_run, steady_ns
@@ -185,8 +187,8 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     slow, least = list(_fallbacks(run)), limits.min_share * run.get(steady_ns)
     every, done = run.get(kernels), run.get(operators)
     if not _any(slow, least):
-        some(~_theirs(done)[done.of] & every.of(~every.kinds.memset))
-    judged = ~np.isnan(done.times.share) & (done.times.surely != "") & ~_theirs(done)
+        some(~_theirs(run, done)[done.of] & every.of(~every.kinds.memset))
+    judged = ~np.isnan(done.times.share) & (done.times.surely != "") & ~_theirs(run, done)
     mine = judged[done.of] & ~run.get(claimed) & (run.get(stalled).way < 0) & (every.dur > 0)
     if (known := run.get(fallbacks)) is not None:
         mine[known.rows] = False
@@ -235,9 +237,11 @@ def _fallbacks(run: Run) -> Iterator[Candidate]:
         )  # fmt: skip
 
 
-def _theirs(done: Operators) -> Bools:
-    """The operators that are for others to judge."""
-    return done.every.columns.work.each(lambda one: one.family in OTHERS).flags()
+def _theirs(run: Run, done: Operators) -> Bools:
+    """The operators that are for others to judge. So are those that communicate too: they may wait for another rank."""
+    meets = np.isin(run.get(kernels).span_id, run.get(collectives).span_id)
+    mixed = np.bincount(done.of[meets], minlength=len(done.every)) > 0
+    return np.asarray(done.every.columns.work.each(lambda one: one.family in OTHERS).flags() | mixed)
 
 
 def _cuts(run: Run, every: Kernels, mine: Bools, limits: Limits) -> tuple[_Calls, Floats, Ints]:
@@ -278,7 +282,7 @@ def _quick(ns: Floats, group: Ints) -> Floats:
 def _measured(run: Run, judged: Bools, limits: Limits) -> None:
     """Raises where too little of the time could be judged, with what has most of the rest."""
     done = run.get(operators)
-    own, theirs = done.every.columns, _theirs(done)
+    own, theirs = done.every.columns, _theirs(run, done)
     whole = int(own.ns[~theirs].sum())
     if int(own.ns[judged].sum()) >= COVERED * whole:
         _long(run, judged, limits)
@@ -344,7 +348,7 @@ def _long(run: Run, judged: Bools, limits: Limits) -> None:
     calls = _calls(every, done.of, every.dur.astype(np.float64))
     long = judged[done.of] & (calls.ns >= limits.least_ns)[calls.of]
     least = number("_ns", int(limits.least_ns))
-    enough(run, ~_theirs(done)[done.of], long, limits.min_share, (
+    enough(run, ~_theirs(run, done)[done.of], long, limits.min_share, (
         f"calls of {least} or more, the ones that can be judged,", f"不短于 {least}、可以判断的调用",
     ))  # fmt: skip
 

@@ -166,6 +166,24 @@ def test_collective_by_what_was_said(said: str, collective: str, made: Maker) ->
     assert loaded.one("parallel_group", "group_name, kind, ranks") == ("7", "tp", [4, 5])
 
 
+@pytest.mark.parametrize(("said", "ranks", "source"), [
+    (["[2, 3]"], [2, 3], "communication kernels"),
+    (["[1, 0]"], [0, 1], "distributedInfo"),
+    (["[0, 1, ..., 3]"], [0, 1], "distributedInfo"),  # not told in full
+    (["[2, 3]", "[4, 5]"], [0, 1], "distributedInfo"),
+])  # fmt: skip
+def test_groups_that_kernels_name_otherwise_than_the_header_of_another_rank(
+    said: list[str], ranks: list[int], source: str, made: Maker
+) -> None:
+    """The header of a file of several ranks is rank 0's, whose group "0" is another one than this rank's."""
+    job = {"backend": "nccl", "rank": 0, "world_size": 4,
+           "pg_config": [{"pg_name": "0", "pg_desc": "pp0", "ranks": [0, 1]}]}  # fmt: skip
+    tasks = [task("ncclDevKernel_SendRecv(x)", 1 + 10 * at, 1, {"Process Group Name": "0", "Process Group Ranks": one})
+             for at, one in enumerate(said)]  # fmt: skip
+    loaded = made(tasks, {"distributedInfo": job})
+    assert loaded.one("parallel_group", "group_name, ranks, source") == ("0", ranks, source)
+
+
 def test_collective_by_the_name_of_the_kernel(made: Maker) -> None:
     names = {"ncclDevKernel_ReduceScatter_Sum_f32_RING_SIMPLE(x)": "reducescatter", "ncclKernel_AllToAll": "alltoall",
              "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(x)": "sendrecv", "hcom_batchSendRecv__1_0": "batchsendrecv",

@@ -99,17 +99,25 @@ def _card(header: Mapping[str, Any], device_id: object) -> Mapping[str, Any]:
 
 
 def _groups(draft: Draft, job: Mapping[str, Any], asked: Asked) -> None:
-    """Process groups of the header, then those that only communication kernels name."""
+    """Process groups of the header, then those that only communication kernels name, or name with other ranks.
+
+    The header of a file of several ranks is of one of them, and others may have given its names to other groups.
+    """
+    every = [
+        _group(name, description, head.ranks_of({"ranks": ranks}), "communication kernels")
+        for name, description, ranks in asked.groups()
+        if name is not None
+    ]
+    said: dict[str, set[tuple[int, ...]]] = {}
+    for row in every:
+        said.setdefault(row["group_name"], set()).add(tuple(sorted(row["ranks"] or ())))
     told = [
         _group(str(group["pg_name"]), _text(group.get("pg_desc")), head.ranks_of(group), "distributedInfo")
         for group in head.groups(job)
+        if not _contradicted(head.ranks_of(group), said.get(str(group["pg_name"]), set()))
     ]
     known = {row["group_name"] for row in told}
-    met = [
-        _group(name, description, head.ranks_of({"ranks": ranks}), "communication kernels")
-        for name, description, ranks in asked.groups()
-        if name is not None and name not in known
-    ]
+    met = [row for row in every if row["group_name"] not in known]
     draft.give("parallel_group", "groups", [*told, *met], _GROUPS)
     draft.fact("groups", sorted(f"{group['group_name']} {group['ranks']}" for group in met if group["ranks"]))
     if not told and not met:
@@ -118,6 +126,11 @@ def _groups(draft: Draft, job: Mapping[str, Any], asked: Asked) -> None:
             Message("file_names_no_process_groups"),
             Message("torch_distributed_initialised_before_profiling"),
         )
+
+
+def _contradicted(listed: list[int] | None, said: set[tuple[int, ...]]) -> bool:
+    """Whether all kernels of a group name the same ranks, and not those that the header lists."""
+    return listed is not None and len(said) == 1 and said.isdisjoint({(), tuple(sorted(listed))})
 
 
 def _group(name: str, description: str | None, ranks: list[int] | None, source: str) -> dict[str, Any]:

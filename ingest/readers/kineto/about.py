@@ -101,7 +101,7 @@ def _card(header: Mapping[str, Any], device_id: object) -> Mapping[str, Any]:
 def _groups(draft: Draft, job: Mapping[str, Any], asked: Asked) -> None:
     """Process groups of the header, then those that only communication kernels name, or name with other ranks.
 
-    The header of a file of several ranks is of one of them, and others may have given its names to other groups.
+    The header of a file of several ranks is of one of them. Others may have given its names to other groups.
     """
     every = [
         _group(name, description, head.ranks_of({"ranks": ranks}), "communication kernels")

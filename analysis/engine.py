@@ -41,7 +41,7 @@ from npulens.analysis.device.spent import KernelTime, kernel_time
 from npulens.analysis.device.unseen import not_clean
 from npulens.analysis.discovery import OURS, Detector, detectors
 from npulens.analysis.finding import STEP as OF_STEP
-from npulens.analysis.finding import Candidate, Change, Finding, NotMeasured, Words, severity, together
+from npulens.analysis.finding import Candidate, Change, Finding, NotMeasured, severity, together
 from npulens.analysis.idle.behind import as_judged
 from npulens.analysis.limits import COVERED, Limits, overridden
 from npulens.analysis.problems.because import joined, said_once, umbrella, without_implied
@@ -265,7 +265,7 @@ def _hides(run: Run, candidate: Candidate, limits: Limits) -> bool:
 def _with_hidden(best: Finding, hidden: Finding) -> Finding:
     """A finding that also says what of its kind shows only once other limits are gone."""
     return replace(best, words={
-        lang: replace(said, advice=f"{said.advice} {_HIDDEN[lang].format(what=hidden.words[lang].title)}".strip())
+        lang: said.advising(lang, _HIDDEN[lang].format(what=hidden.words[lang].title))
         for lang, said in best.words.items()
     })  # fmt: skip
 
@@ -458,11 +458,11 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
     numbers = {**told, **candidate.numbers, "saving_ns": saving, "saving_share": share, "step_ns": step}
     words = {lang: filled(texts[candidate.text], numbers, run.get(shares_of)) for lang, texts in detector.text.items()}
     if numbers["per"] == STEP and "only_step" in numbers:
-        words = {lang: Words(w.title, f"{w.advice} {_ONE_STEP[lang].format_map(numbers)}") for lang, w in words.items()}
+        words = {lang: said.advising(lang, _ONE_STEP[lang].format_map(numbers)) for lang, said in words.items()}
     if _late_in_first_step(run, candidate):
-        words = {lang: Words(said.title, f"{said.advice} {_FIRST_STEP[lang]}") for lang, said in words.items()}
+        words = {lang: said.advising(lang, _FIRST_STEP[lang]) for lang, said in words.items()}
     if detector.name in OF_IDLE and 0 < MORE * (candidate.measured_ns or 0) < saving * run.step_count:
-        words = {lang: Words(said.title, f"{said.advice} {_LATER_GAPS[lang]}") for lang, said in words.items()}
+        words = {lang: said.advising(lang, _LATER_GAPS[lang]) for lang, said in words.items()}
     return Finding(
         detector.name, candidate.cause, severity(share), words,
         saving, most, share, candidate.confidence, numbers, candidate.evidence, candidate.change, text=candidate.text,

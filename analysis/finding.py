@@ -149,6 +149,11 @@ class Words:
     title: str
     advice: str
 
+    def advising(self, lang: str, sentence: str) -> Words:
+        """With one more sentence of advice; in Chinese no blank is between two."""
+        blank = " " if self.advice and lang != "zh" else ""
+        return replace(self, advice=f"{self.advice}{blank}{sentence}")
+
 
 class NotMeasured(Exception):
     """A detector found out while running that the capture cannot say: why, and what would record it, if anything.

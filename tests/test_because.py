@@ -95,7 +95,7 @@ def test_a_device_that_works_longer_for_two_reasons_is_told_of_both(
         assert found[1].words["en"].advice == (
             "Compare. Another finding of this rank gives back 35 ns of that; the saving told here is the rest."
         )
-        assert found[1].words["zh"].advice == "请对比。 其中 35 ns 已计入该卡的另一条结论，此处的收益只是其余部分。"
+        assert found[1].words["zh"].advice == "请对比。其中 35 ns 已计入该卡的另一条结论，此处的收益只是其余部分。"
 
 
 @pytest.mark.parametrize(("idle_share", "on_rank", "more", "stays"), [

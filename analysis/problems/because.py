@@ -78,7 +78,7 @@ def _rest_of(late: Finding, rest_ns: int) -> Finding:
     """A late rank without what another finding of it gives back."""
     told = late.saving_ns - rest_ns
     return replace(late.with_saving(rest_ns), saving_most_ns=rest_ns, words={
-        lang: replace(said, advice=f"{said.advice} {_REST[lang].format(told=number('_ns', told))}")
+        lang: said.advising(lang, _REST[lang].format(told=number("_ns", told)))
         for lang, said in late.words.items()
     })  # fmt: skip
 
@@ -86,7 +86,7 @@ def _rest_of(late: Finding, rest_ns: int) -> Finding:
 def _making_late(cause: Finding, late: Finding) -> dict[str, Words]:
     """The cause's words with who waits because of it, and how long."""
     return {
-        lang: replace(said, advice=f"{said.advice} {_MAKES_LATE[lang].format(waits=who)}".strip())
+        lang: said.advising(lang, _MAKES_LATE[lang].format(waits=who))
         for (lang, said), who in zip(cause.words.items(), _waiting(cause, late), strict=True)
     }
 

@@ -74,6 +74,21 @@ def test_calls_of_the_runtime_library_are_told_where_the_device_was_not_recorded
     assert "Operators and calls of the runtime library ran for 70.0 µs of the 100 µs" in wording.answer(check, "en")
 
 
+def test_the_data_loader_is_told_beside_the_operators(tmp_path: Path) -> None:
+    """It has 5 to 45 and 50 to 80 of 100 us, `mm` in it 10: the loader's time counts once, with what it calls."""
+    loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    check = checked(tmp_path / "a.pt.trace.json", [
+        x("cpu_op", "aten::conv2d", 0, 5), x("user_annotation", loader, 5, 40), x("cpu_op", "aten::mm", 10, 10),
+        x("user_annotation", loader, 50, 30), x("cpu_op", "aten::mm", 90, 10),
+    ])  # fmt: skip
+    assert check.host is not None and check.host.loads_ns == 70_000
+    assert check.as_dict()["host"]["data_loader_ns"] == 70_000
+    assert "The data loader held the host for 70.0 µs of the time (70.0 %)" in wording.answer(check, "en")
+    assert "其中主机有 70.0 µs（70.0 %）停在数据加载中" in wording.answer(check, "zh")
+    (tmp_path / "none").mkdir()
+    assert "data loader" not in wording.answer(checked(tmp_path / "none" / "a.pt.trace.json", NESTED), "en")
+
+
 #: 1,000 us with CUDA's calls and without its work. Eight draws of 90 us end at 990; a copy and a launch are calls.
 DRAWS = [x("cpu_op", "aten::normal_", 100 * at, 90) for at in range(8)]
 COPIED = [x("cpu_op", "aten::to", 800, 100), x("cuda_runtime", "cudaMemcpyAsync", 810, 80)]

@@ -21,9 +21,9 @@ import numpy as np
 from npulens.analysis.device.family import family
 from npulens.analysis.device.host_alone import ALONE, UNKNOWN, Calls, Drawn, drawn, launched, within
 from npulens.analysis.idle.culprit import codes
-from npulens.analysis.idle.host_names import HOST_KINDS
+from npulens.analysis.idle.host_names import HOST_KINDS, special
 from npulens.analysis.idle.host_spans import NONE, OPERATOR, HostSpans, hosts
-from npulens.analysis.intervals import Intervals, Ints, distinct
+from npulens.analysis.intervals import EMPTY, Intervals, Ints, distinct
 from npulens.analysis.run import Run
 
 #: Operators that are told; the others are told together.
@@ -61,6 +61,7 @@ class HostTime:
     launch: str | None = None  # the call that gave a device work most often, where none of that work was recorded
     asked: bool = False  # whether the profiler was asked for a device's work
     drawn: Drawn | None = None  # of a job whose device is not the CPU
+    loads_ns: int = 0  # of such a job: in its data loader, with the operators that it calls
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -68,7 +69,7 @@ class HostTime:
             "operators": [vars(one) for one in self.most], "others": self.others, "others_ns": self.others_ns,
             "runtime_calls": self.called, "launch": self.launch, "device_asked": self.asked,
             "without_calls": [one.name for one in self.most if one.name in self.alone],
-            "drawn": None if self.drawn is None else vars(self.drawn),
+            "drawn": None if self.drawn is None else vars(self.drawn), "data_loader_ns": self.loads_ns,
         }  # fmt: skip
 
 
@@ -168,4 +169,14 @@ def _summed(
     alone = frozenset(str(names[one]) for one in order[:SHOWN].tolist() if (states[which == one] == ALONE).all())
     begins = rows["ts_ns"][place].astype(np.int64)
     drew = drawn(run, Calls(names[which], begins, own, ranks, states, windows))
-    return HostTime(*told, alone, *launched(run), drew)
+    loads = sum(_loads(run, rank, window).total() for rank, window in windows.items())
+    return HostTime(*told, alone, *launched(run), drew, loads)
+
+
+def _loads(run: Run, rank: int, window: tuple[int, int]) -> Intervals:
+    """When a rank's threads were in its data loader."""
+    known = run.get(special).get(rank)
+    if known is None:
+        return EMPTY
+    mine = known.of("dataloader") & (known.ends > window[0]) & (known.starts < window[1])
+    return Intervals.union_of(np.clip(known.starts[mine], *window), np.clip(known.ends[mine], *window))

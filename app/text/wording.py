@@ -113,13 +113,17 @@ def _host(check: Check, lang: str) -> str | None:
         "ran": duration(found.ran_ns), "whole": duration(found.whole_ns), "share": share(found.ran_ns / found.whole_ns),
         "own": duration(found.own_ns), "operators": say(lang, "shell.comma").join(told),
     })  # fmt: skip
-    drawn = found.drawn
-    if drawn is None or drawn.own_ns < Limits().min_share * found.whole_ns:
-        return ran
-    return say(lang, "findings.answer_and", {"answer": ran, "host": say(
-        lang, "findings.host_draws_alone" if drawn.alone else "findings.host_draws",
-        {"ns": duration(drawn.own_ns), "share": share(drawn.own_ns / found.own_ns), "name": plain(drawn.name)},
-    )})  # fmt: skip
+    least, drawn, more = Limits().min_share * found.whole_ns, found.drawn, []
+    if found.loads_ns >= max(1, least):
+        values = {"ns": duration(found.loads_ns), "share": share(found.loads_ns / found.whole_ns)}
+        more.append(say(lang, "findings.host_loads", values))
+    if drawn is not None and drawn.own_ns >= least:
+        more.append(say(lang, "findings.host_draws_alone" if drawn.alone else "findings.host_draws", {
+            "ns": duration(drawn.own_ns), "share": share(drawn.own_ns / found.own_ns), "name": plain(drawn.name),
+        }))  # fmt: skip
+    for sentence in more:
+        ran = say(lang, "findings.answer_and", {"answer": ran, "host": sentence})
+    return ran
 
 
 def kernels(check: Check, lang: str) -> list[str]:

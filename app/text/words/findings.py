@@ -148,6 +148,12 @@ TEXT = {
         "{name} {share} (calls: {n}, no launch in them, the longest from {code})",
         "{name} {share}（{n} 次调用，其中没有下发，最长一次来自 {code}）",
     ),
+    "host_loads": (
+        "The data loader held the host for {ns} of the time ({share}), with the operators that it calls. Load in more "
+        "workers, or make each sample cheaper.",
+        "其中主机有 {ns}（{share}）停在数据加载中（含其调用的算子）。"
+        "请增加数据加载的工作进程，或降低单个样本的处理开销。",
+    ),
     "host_draws": (
         "Drawing random numbers ({name}) took the host {ns} of that ({share}). Made-up inputs can be drawn once before "
         "the loop, those of data in the workers of the data loader.",

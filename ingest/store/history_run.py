@@ -177,8 +177,8 @@ def _identity(
 def _shapes(con: duckdb.DuckDBPyConnection) -> str:
     """A digest of what the matrices and convolutions of a job multiply: those that a change of its kernels keeps."""
     rows = con.execute(
-        "SELECT DISTINCT input_shapes FROM kernel WHERE regexp_matches(op_type, '(?i)matmul|conv') "
-        "AND input_shapes <> '' UNION SELECT DISTINCT input_shapes FROM host_op WHERE input_shapes <> '' "
+        "SELECT input_shapes FROM kernel WHERE regexp_matches(op_type, '(?i)matmul|conv') "
+        "AND input_shapes <> '' UNION SELECT input_shapes FROM host_op WHERE input_shapes <> '' "
         "AND span_id IN (SELECT span_id FROM span WHERE starts_with(name, 'aten::') "
         "AND regexp_matches(name, '^aten::(conv|mm|bmm|addmm|linear|matmul)')) ORDER BY 1"
     )

@@ -11,13 +11,14 @@ are then cached, as they are after the first person of the morning.
 
 Where captures arrive and in a soak, people look at every page, at any run that the store holds by then. In a soak they
 leave after ten pages and somebody else comes. A small capture arrives every 100 s; of more than 20 runs the oldest is
-deleted. In the first third they think a tenth as long, which fills the caches. Every five minutes all rest. When every
-page is drawn and every load has ended, one visitor opens every page of the same run, so that the caches hold the same
-last. A minute later, when free memory has gone back, what is held is written: memory (each shared page by its share),
-that of it which is no page of a file, open files and threads of the server and of all it started. Then what the
-server says that it holds: MB of its libraries' heap and thousands of Python's blocks. In the end it says the slope of
-each by least squares after that third, with its standard error. It ends with 1 if what is no page of a file grows by
-more than a MB an hour: what libraries take depends on whatever else runs here.
+deleted. In the first third they think a tenth as long, which fills the caches. Every five minutes all rest. When
+every page is drawn and every load has ended, one visitor opens the first page of each run and then every page of the
+first run. So the caches hold the same before each sample. A minute later, when free memory has gone back, what is
+held is written: memory (each shared page by its share), that of it which is no page of a file, open files and threads
+of the server and of all it started. Then what the server says that it holds: MB of its libraries' heap and thousands
+of Python's blocks. In the end it says the slope of each by least squares after that third, with its standard error.
+It ends with 1 if what is no page of a file grows by more than a MB an hour: what libraries take depends on whatever
+else runs here.
 """
 
 from __future__ import annotations
@@ -123,11 +124,13 @@ async def user(port: int, run: str, until: float, habit: Habit, seen: Seen, numb
             await asyncio.sleep(habit.think)
 
 
-async def every_page(port: int, run: str, seen: Seen) -> None:
-    """One visitor opens each page of one run, always in the same order."""
-    habit = Habit(0.1, EVERY_PAGE, len(EVERY_PAGE))
+async def alike(port: int, run: str, store: Path, seen: Seen) -> None:
+    """One visitor opens the first page of each run and every page of one, always in the same order."""
+    others = sorted(set(_held(store)) - {run}, key=lambda held: (store / held).stat().st_mtime)
     try:
-        await _visit(port, run, time.monotonic() + PATIENCE_S, habit, seen, random.Random(0), 0)
+        for looked_at, pages in (*((other, EVERY_PAGE[:1]) for other in others), (run, EVERY_PAGE)):
+            habit = Habit(0.1, pages, len(pages))
+            await _visit(port, looked_at, time.monotonic() + PATIENCE_S, habit, seen, random.Random(0), 0)
     except (OSError, TimeoutError, websockets.WebSocketException) as error:
         seen.errors.append(f"{type(error).__name__}: {error}")
 
@@ -271,14 +274,15 @@ def watched(root: int, stopped: threading.Event, samples: list[Sample]) -> None:
 
 
 def rested(
-    root: int, port: int, run: str, stopped: threading.Event, awake: threading.Event, samples: list[Sample], seen: Seen
+    root: int, port: int, run: str, store: Path, stopped: threading.Event, awake: threading.Event,
+    samples: list[Sample], seen: Seen,
 ) -> None:  # fmt: skip
     """A sample at the end of every rest: a page that is drawn, a load that runs, other things looked at: no growth."""
     began = time.monotonic()
     while not stopped.wait(REST_EACH_S - DRAWN_S - REST_S):
         awake.clear()
         if not stopped.wait(DRAWN_S):
-            asyncio.run(every_page(port, run, seen))
+            asyncio.run(alike(port, run, store, seen))
         if not stopped.wait(REST_S):
             samples.append(sample(began, root, port))
             print(*(f"{each:.4g}" for each in astuple(samples[-1])), sep="\t", flush=True)
@@ -335,7 +339,7 @@ def soak(process: subprocess.Popen[bytes], port: int, run: str, store: Path, opt
     awake.set()
     print("hour\tMB\tof the server\twritten\tof the server\tfiles\tthreads\theap\tblocks", flush=True)
     beside = [
-        threading.Thread(target=rested, args=(process.pid, port, run, stopped, awake, samples, brought)),
+        threading.Thread(target=rested, args=(process.pid, port, run, store, stopped, awake, samples, brought)),
         threading.Thread(target=renewed, args=(port, store, stopped, awake, brought)),
     ]
     for thread in beside:

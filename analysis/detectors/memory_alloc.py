@@ -5,7 +5,7 @@ Gaps of the device while the host is in a call that allocates, frees, maps or un
 Calls for pinned memory of the host are told apart. Frees that are followed at once by an allocation may be the caching
 allocator's second try. It found no block, gave everything back and asked again. They are counted, unless the pools are
 known to have had room. Nearly as many frees as allocations, and an allocation for every few kernels: then no allocator
-keeps what is freed.
+keeps what is freed. Allocations, and neither a free nor `empty_cache`: then memory only grows.
 
 ## Why it costs
 The caching allocator makes allocation free of charge as long as a cached block fits. A call to the driver takes from
@@ -14,8 +14,8 @@ The caching allocator makes allocation free of charge as long as a cached block 
 ## What to do
 Ascend: PYTORCH_NPU_ALLOC_CONF=expandable_segments:True; CUDA: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. No
 `empty_cache()` inside a step, shapes that repeat, a batch that leaves memory free. Large buffers once, at the start.
-Where nothing keeps freed memory: turn the caching allocator on again. Pinned memory of the host: allocate it once, or
-in the data loader's own thread.
+Where nothing keeps freed memory: turn the caching allocator on again. Where memory only grows: record later steps, and
+see whether it still does. Pinned memory of the host: allocate it once, or in the data loader's own thread.
 
 ## Limits of the method
 Needs runtime calls (Level1). Allocations of the first steps are normal: a capture should begin after them.
@@ -40,13 +40,14 @@ from npulens.analysis.finding import Candidate, Value, Words
 from npulens.analysis.idle.blame import Blame, everywhere
 from npulens.analysis.idle.culprit import names
 from npulens.analysis.idle.first_use import first_use
-from npulens.analysis.idle.host_names import LAYER, PINNED_CALLS, PINNED_FREES, special
+from npulens.analysis.idle.host_names import FREE_CALLS, LAYER, PINNED_CALLS, PINNED_FREES, special
 from npulens.analysis.idle.issue import KERNEL, tasks
 from npulens.analysis.idle.pieces import idle
 from npulens.analysis.limits import limit
 from npulens.analysis.run import Run
 
 NEEDS = ("kernels", "runtime_calls")
+_GIVES = re.compile(rf"{LAYER}(?:{FREE_CALLS})$|empty_cache$")
 _PINNED = re.compile(rf"{LAYER}(?:{PINNED_CALLS}|{PINNED_FREES})$")
 
 TEXT = {
@@ -60,6 +61,16 @@ TEXT = {
             "of the allocator). Remove empty_cache() from the step and keep shapes the same.[[ Allocations right after "
             "a free ({retries}) may be second tries. If so, the memory is full or in pieces, and a smaller batch or "
             "recomputation gives room.]]",
+        ),
+        "grows": Words(
+            "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) while memory is allocated for it. "
+            "{calls} calls in a step, and none gives memory back: it only grows"
+            "[[. {code_share} of the time in {code}]]",
+            "The first steps of a job fill the pools, and then that ends by itself: record later steps, "
+            "schedule(wait=5, warmup=1, active=5). Where it goes on, shapes change from step to step, or something "
+            "keeps tensors. Then keep shapes the same, and see what is kept. expandable_segments:True in "
+            "[[npu: PYTORCH_NPU_ALLOC_CONF]][[cuda: PYTORCH_CUDA_ALLOC_CONF]][[rocm: PYTORCH_HIP_ALLOC_CONF]] lets "
+            "segments grow instead of adding new ones.",
         ),
         "pinned": Words(
             "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) while pinned memory of the host is "
@@ -84,6 +95,14 @@ TEXT = {
             "[[rocm:  PYTORCH_HIP_ALLOC_CONF]] 中设 expandable_segments:True），训练步内不要调用 empty_cache()，"
             "保持形状不变。"
             "[[紧跟释放的 {retries} 次申请可能是重试；若是，则内存已满或碎片化，请减小批量或开启重计算。]]",
+        ),
+        "grows": Words(
+            "rank {ranks}：申请设备内存时设备每步空闲 {idle_ns}（{idle_share}）；每步 {calls} 次调用，无一释放，"
+            "占用的内存只增不减[[，{code_share} 的时间在 {code}]]",
+            "作业最初几步会把内存池撑到所需大小，之后这类申请自然消失：请采集更靠后的步，schedule(wait=5, warmup=1, "
+            "active=5)。若后续步中仍然出现，说明形状逐步变化，或有张量一直未释放：请固定形状，并查清哪些张量被保留。"
+            "[[npu: PYTORCH_NPU_ALLOC_CONF]][[cuda: PYTORCH_CUDA_ALLOC_CONF]][[rocm: PYTORCH_HIP_ALLOC_CONF]] 中设 "
+            "expandable_segments:True，可让已有段扩展，而不是另开新段。",
         ),
         "pinned": Words(
             "rank {ranks}：申请或释放锁页主机内存时设备每步空闲 {idle_ns}（{idle_share}）；每步 {calls} 次调用"
@@ -119,6 +138,7 @@ class _Calls:
     allocations: int
     frees: int
     retries: int  # allocations that follow a free at once
+    gives: bool  # something is given back, or the cache is emptied
 
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
@@ -140,7 +160,8 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         **found.numbers, "calls": round(calls / run.step_count),
         "kernels": round(max(kernels.values()) / run.step_count), "retries": retries or None,
     }  # fmt: skip
-    text = "pinned" if _pinned(run, found) else "uncached" if uncached else "found"
+    grows = not any(one.gives for one in counted.values())
+    text = "pinned" if _pinned(run, found) else "uncached" if uncached else "grows" if grows else "found"
     yield Candidate("memory_alloc", text, numbers, found.evidence, change, measured_ns=found.measured_ns)
 
 
@@ -165,7 +186,8 @@ def _calls(run: Run, rank: int, near_ns: float) -> _Calls:
     if (once := run.get(first_use).get(rank)) is not None:  # a library builds its context with a free
         inside &= once.times.within(starts, starts + 1) == 0
     retried = after & inside[1:] & inside[:-1]
-    return _Calls(int((inside & ~frees).sum()), int((inside & frees).sum()), int(retried.sum()))
+    gives = any(_GIVES.search(known[span]) for span in spans.ids[mine][inside].tolist())
+    return _Calls(int((inside & ~frees).sum()), int((inside & frees).sum()), int(retried.sum()), gives)
 
 
 def _kernels(run: Run, rank: int) -> int:

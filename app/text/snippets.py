@@ -98,6 +98,11 @@ SNIPPETS: dict[str, Snippet | None] = {
         "# environment: PYTORCH_NO_NPU_MEMORY_CACHING=1  (PYTORCH_NO_CUDA_MEMORY_CACHING)\ntrain()",
         "# environment: without it\ntrain()",
     ),
+    "memory_alloc grows": Snippet(
+        "with torch.profiler.profile():\n    train_step(batch)            # the first of the job",
+        "with torch.profiler.profile(schedule=torch.profiler.schedule(wait=5, warmup=1, active=5)) as prof:\n"
+        "    for batch in loader:\n        train_step(batch)\n        prof.step()",
+    ),
     "memory_alloc": Snippet(
         "for batch in loader:\n    train_step(batch)\n    torch.cuda.empty_cache()    # torch.npu.empty_cache()",
         "# PYTORCH_NPU_ALLOC_CONF=expandable_segments:True  (PYTORCH_CUDA_ALLOC_CONF)\n"

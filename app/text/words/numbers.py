@@ -147,6 +147,8 @@ TEXT = {
     "flag": ("Setting", "设置"),
     "floor_ns": ("Floor", "底线"),
     "full_share": ("Full", "已满的占比"),
+    "turn_ns": ("Length of such a gap", "这类空闲的时长"),
+    "turns": ("Gaps of one length", "等长空闲次数"),
     "goodput": ("Goodput", "goodput"),
     "goodput_after": ("Goodput, after", "goodput（修复后）"),
     "goodput_error_share": ("Goodput, replay off by", "goodput（重放误差）"),

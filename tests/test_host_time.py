@@ -205,7 +205,9 @@ def test_where_a_device_worked_nothing_is_said(tmp_path: Path, kind: str) -> Non
 
 def test_the_workspace_draws_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name from the capture is text, never markup; the bars are shares of all of it."""
-    events = [*NESTED, x("cpu_op", "aten::<b>bold", 80, 10)]  # 80 us of own time now: the bars add up to 100 %
+    loader = x("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 71, 9)
+    # 80 us of own time now: the bars add up to 100 %.
+    events = [*NESTED, x("cpu_op", "aten::<b>bold", 80, 10), loader]
     run = checked(tmp_path / "a.pt.trace.json", events).run_id
     monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "store"))
     page = AppTest.from_file(str(DASHBOARD), default_timeout=60)
@@ -219,5 +221,6 @@ def test_the_workspace_draws_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         time.sleep(0.2)
         page.run()
     assert any(one.value == "Host operators, by own time" for one in page.text)
+    assert any("data loader held the host for 9.00 µs of the time (9.0 %)" in one.value for one in page.text)
     assert [float(width) for width in re.findall(r"width: ([\d.]+)%", drawn)] == [31.25, 25.0, 18.75, 25.0]
     assert "<b>aten::mkldnn_convolution</b>" in drawn and "<b>bold" not in drawn

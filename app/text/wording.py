@@ -24,6 +24,7 @@ from npulens.ingest.messages import render
 if TYPE_CHECKING:
     from npulens.analysis.engine import Check, Outcome
     from npulens.analysis.quality import Doubt, Missing
+    from npulens.analysis.work.host_time import HostTime
     from npulens.ingest.store.runs import RunInfo
 
 Pair = tuple[str, str]
@@ -113,17 +114,22 @@ def _host(check: Check, lang: str) -> str | None:
         "ran": duration(found.ran_ns), "whole": duration(found.whole_ns), "share": share(found.ran_ns / found.whole_ns),
         "own": duration(found.own_ns), "operators": say(lang, "shell.comma").join(told),
     })  # fmt: skip
-    least, drawn, more = Limits().min_share * found.whole_ns, found.drawn, []
-    if found.loads_ns >= max(1, least):
-        values = {"ns": duration(found.loads_ns), "share": share(found.loads_ns / found.whole_ns)}
-        more.append(say(lang, "findings.host_loads", values))
-    if drawn is not None and drawn.own_ns >= least:
-        more.append(say(lang, "findings.host_draws_alone" if drawn.alone else "findings.host_draws", {
-            "ns": duration(drawn.own_ns), "share": share(drawn.own_ns / found.own_ns), "name": plain(drawn.name),
-        }))  # fmt: skip
-    for sentence in more:
+    for sentence in beside_operators(found, lang):
         ran = say(lang, "findings.answer_and", {"answer": ran, "host": sentence})
     return ran
+
+
+def beside_operators(found: HostTime, lang: str) -> list[str]:
+    """What is said of such a job's host beside its operators: its data loader, and random numbers."""
+    least, drawn, told = Limits().min_share * found.whole_ns, found.drawn, []
+    if found.loads_ns >= max(1, least):
+        values = {"ns": duration(found.loads_ns), "share": share(found.loads_ns / found.whole_ns)}
+        told.append(say(lang, "findings.host_loads", values))
+    if drawn is not None and drawn.own_ns >= least:
+        told.append(say(lang, "findings.host_draws_alone" if drawn.alone else "findings.host_draws", {
+            "ns": duration(drawn.own_ns), "share": share(drawn.own_ns / found.own_ns), "name": plain(drawn.name),
+        }))  # fmt: skip
+    return told
 
 
 def kernels(check: Check, lang: str) -> list[str]:

@@ -53,6 +53,8 @@ def show(ctx: Context, run: RunInfo, found: Subject | None, every: Sequence[chos
         if now is not None:
             _moments(ctx, run, now, windows, spans)
         if found is not None and found.check.host is not None:
+            for sentence in wording.beside_operators(found.check.host, ctx.lang):
+                st.text(sentence)
             operators.show(ctx, found.check.host)
     if now is None or found is None:
         return

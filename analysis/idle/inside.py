@@ -314,7 +314,7 @@ def _paths(run: Run, idle: Stretches) -> tuple[list[Path], Ints]:
     limit = np.array([
         SPANS * max((step.dur_ns for step in run.steps[rank]), default=np.inf) for rank in idle.ranks.tolist()
     ])  # fmt: skip
-    short = idle.stops - idle.begins < np.append(limit, 0)[idle.of_span]
+    short = idle.stops - idle.begins < limit[idle.of_span]
     at = np.flatnonzero((idle.kinds == _PYTHON) & (idle.whole > 0) & short)
     at = np.sort(at[largest(idle.of_span[at], idle.whole[at], _CALLS)])
     name = _named(run, idle, at)
